@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_ends_the_part_and_not_the_task() {
+    fn a_caught_panic_ends_the_part_but_not_its_task() {
         let outcome = simulate::run(1, async {
             let dropped = Rc::new(Cell::new(0));
             let panics = || activity(worker_index(), |activity| activity.panics.value());

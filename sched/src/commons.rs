@@ -381,7 +381,7 @@ mod tests {
 
     /// R14: an awake worker looks by itself, so no bell rings; when all sleep, one bell rings.
     #[test]
-    fn one_is_rung_and_only_when_all_sleep() {
+    fn one_worker_is_woken_for_shared_work_only_if_all_sleep() {
         let bell = || Ok(WorkerBell::Simulated(AtomicBool::new(false)));
         let tuning = crate::SchedulerTuning::default();
         let (peers, commons, memberships) =
@@ -413,7 +413,7 @@ mod tests {
 
     /// R55: a worker without a due deadline reads one word, which a scan leaves right behind; the queue, which has something due here, is not looked at.
     #[test]
-    fn nothing_due_costs_one_word() {
+    fn without_a_due_deadline_expire_reads_one_word() {
         let bell = || Ok(WorkerBell::Simulated(AtomicBool::new(false)));
         let (peers, commons, memberships) =
             crate::runtime::shared_sides(1, crate::SchedulerTuning::default(), bell).expect("one side");
@@ -434,7 +434,7 @@ mod tests {
     /// no queue is touched under it.
     #[cfg(debug_assertions)]
     #[test]
-    fn a_scan_writes_for_one_element_at_a_time() {
+    fn a_deadline_scan_takes_the_write_lock_for_one_element_at_a_time() {
         const TASKS: u64 = 100;
         let bell = || Ok(WorkerBell::Simulated(AtomicBool::new(false)));
         let (peers, commons, memberships) =

@@ -690,7 +690,7 @@ mod tests {
 
     /// Slots of closed descriptors are reused: the table is as long as the most that were open at once.
     #[test]
-    fn places_are_used_again() {
+    fn descriptor_slots_are_reused() {
         let highest = crate::run(async {
             let slot_of_another = || {
                 let (own, _peer) = std::os::unix::net::UnixStream::pair().expect("a pair");
@@ -703,7 +703,7 @@ mod tests {
     }
 
     #[test]
-    fn poller_events_map_to_the_directions_to_try() {
+    fn poller_events_map_to_readable_and_writable_directions() {
         let both = READABLE | WRITABLE;
         for (readiness, expected) in [
             (Readiness::IN, READABLE),

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_parts_come_back() {
+    fn the_parts_of_a_task_key_survive_a_round_trip() {
         let key = TaskKey::new(1023, (1 << SLOT_BITS) - 1, u32::MAX);
         assert_eq!((key.worker(), key.slot(), key.generation()), (1023, (1 << SLOT_BITS) - 1, u32::MAX));
         assert_eq!(TaskKey::from_bits(key.to_bits()), key);

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_queue_is_cut_in_equal_halves() {
+    fn a_queue_below_twice_the_depth_is_split_into_equal_halves() {
         // R1, with only one class: N <= D, D < N < 2D, N >= 2D.
         check(100, [0, 100, 0, 0], [0, 100, 0, 0]);
         check(100, [0, 101, 0, 0], [0, 51, 0, 0]);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn full_classes_share_by_weight() {
+    fn full_classes_share_a_turn_by_weight() {
         // R30: 16%, 33%, 50% of the total of the three; the entry lost in rounding goes to urgent.
         check(99, [1000, 1000, 1000, 0], [16, 33, 50, 0]);
         check(200, [1000, 1000, 1000, 0], [33, 66, 101, 0]);
@@ -157,14 +157,14 @@ mod tests {
     }
 
     #[test]
-    fn one_heavy_entry_runs_beside_the_others() {
+    fn one_heavy_entry_runs_per_turn_in_addition_to_the_depth() {
         // R31, R44.
         check(99, [0, 0, 0, 10], [16, 33, 50, 1]);
         check(99, [1000, 1000, 1000, 1000], [16, 33, 50, 1]);
     }
 
     #[test]
-    fn no_work_divides_by_nothing() {
+    fn zero_weights_and_empty_queues_do_not_divide_by_zero() {
         // R32.
         check(0, [0; CLASSES], [0, 0, 0, 0]);
         let tuning = SchedulerTuning { weights: [0; SHARING], ..SchedulerTuning::default() };
@@ -173,13 +173,13 @@ mod tests {
     }
 
     #[test]
-    fn spare_room_goes_to_entries_woken_during_the_turn() {
+    fn unused_budget_is_available_to_tasks_woken_during_the_turn() {
         check(200, [1, 0, 0, 0], [33, 66, 100, 0]);
     }
 
     proptest! {
         #[test]
-        fn every_turn_makes_progress_within_its_bound(
+        fn every_turn_makes_progress_within_its_depth(
             queued in prop::array::uniform4(0..5000_u32),
             depth in 1..1000_u32,
             weights in prop::array::uniform3(0..100_u32),

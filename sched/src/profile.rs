@@ -298,7 +298,7 @@ mod tests {
 
     /// R73: the manual's thresholds of `auto`, and that it holds between them.
     #[test]
-    fn auto_turns_on_at_a_millisecond_and_off_below_990() {
+    fn automatic_profiling_starts_at_1000_us_and_stops_below_990_us() {
         for (mode, on, average_us, expected) in [
             (Off, true, 5000, false),
             (On, false, 0, true),
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_gets_slow_measures_and_stops_when_it_is_quick_again() {
+    fn automatic_profiling_runs_while_the_loops_of_a_worker_are_slow() {
         let (profiler, recorder) = (Profiler::new(), Recorder::new());
         recorder.set_wish(ProfileSettings { mode: Auto, ..ProfileSettings::default() }, 1);
         let mut loops = 0;
@@ -334,7 +334,7 @@ mod tests {
     /// R78: a task woken before profiling began is counted without a latency; the latency of a task woken twice counts
     /// from the first wake.
     #[test]
-    fn a_latency_without_a_date_is_not_accounted() {
+    fn a_task_woken_before_profiling_is_counted_without_a_latency() {
         static KIND: WorkKind = WorkKind::new("work");
         let (profiler, recorder) = (Profiler::new(), Recorder::new());
         let here = Location::caller();

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_is_first_in_first_out() {
+    fn tasks_of_a_class_run_in_fifo_order() {
         let bench = QueueBench::new();
         for slot in [5, 3, 9] {
             bench.push(slot, Class::Urgent, 0);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn nice_moves_a_task_among_the_normal_ones() {
+    fn nice_moves_a_task_within_the_normal_class() {
         let bench = QueueBench::new();
         for slot in 0..6 {
             bench.push(slot, Class::Normal, 0);
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_woke_itself_waits_for_the_next_turn() {
+    fn a_self_woken_task_waits_for_the_next_turn() {
         let bench = QueueBench::new();
         bench.push(1, Class::Bulk, 0);
         for slot in [2, 3] {
@@ -349,7 +349,7 @@ mod tests {
 
     /// R8, R21: a bit without work leads to one look, which clears it.
     #[test]
-    fn clears_a_bit_without_work() {
+    fn the_bit_of_an_empty_queue_is_cleared_when_checked() {
         let bench = QueueBench::new();
         bench.queues.mask.set(0b111111);
         assert!(!bench.queues.is_empty() && bench.queues.has(Class::Heavy as usize));

@@ -144,7 +144,7 @@ mod tests {
 
     /// R75: wakes by the poller are dated at the poller's return: idle time does not count as latency.
     #[test]
-    fn events_are_dated_when_the_poller_returns() {
+    fn poller_wakes_are_dated_when_the_poller_returns() {
         let time = Rc::new(Cell::new(START_NS));
         let (poller, clock) =
             (SlowPoller { time: time.clone(), token: Rc::default() }, VirtualClock::new(time.clone()));
@@ -201,7 +201,7 @@ mod tests {
 
     /// R45: the loop of a worker looks at the poller exactly once between two heavy runs.
     #[test]
-    fn a_look_at_the_poller_separates_two_heavy_runs() {
+    fn a_worker_polls_once_between_two_heavy_runs() {
         const RUNS: usize = 100;
         let (looks, time) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(START_NS)));
         let poller = CountingPoller { looks: looks.clone(), time: time.clone() };
@@ -224,7 +224,7 @@ mod tests {
     /// R47 to R49: sixteen light tasks beside a thousand handshakes of 700 us each. As heavy work they leave the light tasks latencies
     /// that are at least ten times shorter than without the class, on average and at most.
     #[test]
-    fn handshakes_of_their_own_class_cost_others_a_tenth() {
+    fn heavy_class_handshakes_cut_light_task_latencies_to_a_tenth() {
         let [with, without] = [Class::Heavy, Class::Normal].map(latencies_beside_handshakes);
         for (with, without) in std::iter::zip(with, without) {
             assert!(with * 10 <= without, "{with} ns with the class, {without} ns without");

@@ -95,7 +95,7 @@ mod tests {
 
     /// R17: 32 bits, each of its own, and the application's is the highest: narrower copies would lose it.
     #[test]
-    fn a_state_has_32_bits() {
+    fn a_task_state_has_32_bits_with_distinct_flags() {
         let state: Cell<u32> = Task::default().state;
         let bits = [QUEUED, RUNNING, WOKEN, KILLED, EVENT, OCCUPIED, FLAG];
         assert_eq!(bits.iter().map(|bit| bit.count_ones()).sum::<u32>(), bits.len() as u32);

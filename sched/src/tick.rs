@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn never_stays_never() {
+    fn tick_never_plus_any_delay_is_never() {
         assert!(Tick::NEVER.after(5).is_never() && Tick::from_ms(9).after_some(None).is_never());
         assert_eq!(Tick::from_ms(9).after_some(Some(4)), Tick::from_ms(13));
         assert_eq!(

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_computes_without_end_is_warned_about_once_and_then_killed() {
+    fn the_watchdog_warns_once_about_an_endless_computation_and_kills_it() {
         let findings = findings(100, false, 13);
         // The first look only takes the baseline.
         assert_eq!(findings[1], WorkerHealth::Warn);
@@ -223,14 +223,14 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_waits_for_the_kernel_is_warned_about_and_lives() {
+    fn the_watchdog_only_warns_about_a_worker_blocked_in_the_kernel() {
         let findings = findings(0, true, 60);
         assert_eq!(findings[1], WorkerHealth::Warn);
         assert!(!findings.contains(&WorkerHealth::Dead));
     }
 
     #[test]
-    fn time_before_the_first_look_does_not_count_as_stuck() {
+    fn time_before_the_first_watchdog_check_does_not_count_as_stuck() {
         let mut watch = WorkerWatch::default();
         let at = |at_ns| Sight { waiting: false, progress: 0, cpu_ns: 50 * MS, at_ns };
         // A worker that has not begun, on a machine that has run for an hour.
@@ -241,12 +241,12 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_gets_no_processor_is_not_to_blame() {
+    fn the_watchdog_ignores_a_worker_without_processor_time() {
         assert!(findings(1, false, 60).iter().all(|finding| *finding == WorkerHealth::Well));
     }
 
     #[test]
-    fn progress_and_the_poller_clear_everything() {
+    fn progress_or_polling_resets_the_watchdog() {
         let mut watch = WorkerWatch::default();
         for look in 1..200 {
             let sight = Sight {

@@ -49,7 +49,7 @@ fn counts_each_spawned_and_run_task_once() {
 
 /// A round is long when more waits than the depth, and empty when nothing does.
 #[test]
-fn turns_are_long_or_empty_or_neither() {
+fn turns_above_the_depth_count_as_long_and_without_tasks_as_empty() {
     for (entries, expected) in [(100, 0), (101, 1), (250, 2)] {
         let mut world = world(1, 100, false);
         world.on(0, || (0..entries).for_each(|_| _ = spawn(&KIND, Class::Normal, async {})));
@@ -68,7 +68,7 @@ fn turns_are_long_or_empty_or_neither() {
 /// Others see the queues at the round's begin; after its end the tasks left, including those that yielded. R4: tasks
 /// with a `nice` are counted, too.
 #[test]
-fn queue_lengths_are_published_once_a_turn() {
+fn queue_lengths_are_published_once_per_turn() {
     let mut world = world(1, 100, false);
     let seen = Rc::new(RefCell::new(Vec::new()));
     let niced = world.on(0, || {
@@ -98,7 +98,7 @@ fn queue_lengths_are_published_once_a_turn() {
 
 /// Others see how many deadlines were armed when the round began.
 #[test]
-fn armed_deadlines_are_published_once_a_turn() {
+fn the_number_of_armed_deadlines_is_published_once_per_turn() {
     let mut world = world(1, 100, false);
     world.on(0, || (0..7).for_each(|_| _ = spawn(&KIND, Class::Normal, sleep_until(now().after(3_600_000)))));
     for (runs, expected) in [(7, 0), (8, 7)] {
@@ -112,7 +112,7 @@ fn armed_deadlines_are_published_once_a_turn() {
 
 /// Shared work gets the room that the worker's own normal tasks leave of their part of a round.
 #[test]
-fn shared_work_gets_the_room_that_own_work_leaves() {
+fn shared_work_gets_the_budget_left_by_a_workers_own_tasks() {
     for (own, expected) in [(10, 155), (0, 150), (300, 200)] {
         let mut world = world(1, 200, false);
         world.on(0, || {
@@ -128,7 +128,7 @@ fn shared_work_gets_the_room_that_own_work_leaves() {
 
 /// R39: with low latency, too, a round runs no more of a class than its budget.
 #[test]
-fn low_latency_keeps_the_budgets() {
+fn low_latency_keeps_the_class_budgets_of_a_turn() {
     for class in [Class::Bulk, Class::Normal] {
         let mut world = world(1, 10, true);
         world.on(0, || {
@@ -155,7 +155,7 @@ fn low_latency_keeps_the_budgets() {
 
 /// R39: with low latency a message of another worker ends the round, and urgent work goes before the next shared task.
 #[test]
-fn low_latency_looks_after_each_run() {
+fn low_latency_checks_for_urgent_work_after_each_run() {
     for (low_latency, expected) in [(true, 0), (false, 899)] {
         let mut world = world(1, 1000, low_latency);
         let (after, seen) = (Rc::new(Cell::new(0)), std::sync::Arc::new(AtomicU32::new(u32::MAX)));
@@ -224,7 +224,7 @@ fn counts_wakes_and_messages_from_other_workers() {
 
 /// R77: an order to end is a cause of its own.
 #[test]
-fn profiles_a_kill_as_a_kill() {
+fn the_profile_lists_a_kill_as_its_own_cause() {
     let mut world = world(1, 100, false);
     let settings = ProfileSettings { mode: ProfileMode::On, ..ProfileSettings::default() };
     world.on(0, || set_profiling(settings));
@@ -242,7 +242,7 @@ fn profiles_a_kill_as_a_kill() {
 
 /// The counters of a kind are summed over the workers, each counter by itself.
 #[test]
-fn counters_of_a_kind_are_summed_up() {
+fn waiting_counters_of_a_kind_are_summed_over_workers() {
     let one = WaitingKind { kind: &KIND, places: 2, latencies: 3, latency_ns: 5, calls: 7 };
     let mut sum = one;
     sum.merge(&WaitingKind { kind: &KIND, places: 10, latencies: 20, latency_ns: 30, calls: 40 });

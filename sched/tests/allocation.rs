@@ -41,7 +41,7 @@ async fn exchange(descriptor: &Descriptor) {
 }
 
 #[test]
-fn a_warm_worker_allocates_nothing() {
+fn a_warmed_up_worker_does_not_allocate() {
     let counted = simulate::run(1, async {
         let (near, far) = socket::stream_pair().expect("a pair");
         let (near, far) = (Descriptor::register(near).expect("registers"), Descriptor::register(far));

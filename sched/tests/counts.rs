@@ -38,7 +38,7 @@ fn runs(world: &SimulatedWorld, worker: usize) -> [u64; 4] {
 
 /// R5, R12, R13: each list has its own count, with one worker or more; the number of queued tasks is their sum.
 #[test]
-fn the_sum_of_the_list_counts_is_the_number_of_waiting_tasks() {
+fn the_number_of_queued_tasks_is_the_sum_of_the_queue_lengths() {
     for workers in [1, 4] {
         let mut world = world(workers, 1000);
         let last = workers - 1;
@@ -64,7 +64,7 @@ fn the_sum_of_the_list_counts_is_the_number_of_waiting_tasks() {
 /// R9: runs are added up once, after the round; a running task never sees the counter change. R11: a picked task leaves its queue
 /// once, and enters no other.
 #[test]
-fn nothing_is_counted_between_two_tasks_of_a_turn() {
+fn run_counters_are_updated_once_after_a_turn() {
     let mut world = world(1, 1000);
     let seen = Rc::new(RefCell::new(Vec::new()));
     world.on(0, || {
@@ -86,7 +86,7 @@ fn nothing_is_counted_between_two_tasks_of_a_turn() {
 /// looks at the poller. A wake of another worker's task needs them.
 #[cfg(debug_assertions)]
 #[test]
-fn local_work_costs_plain_loads_and_stores() {
+fn local_tasks_run_without_read_modify_writes_fences_or_locks() {
     use weir_sync::atomic::{Operations, operations};
     fn of(work: impl FnOnce()) -> Operations {
         let before = operations();
@@ -114,7 +114,7 @@ fn local_work_costs_plain_loads_and_stores() {
 
 /// R15: a task is queued in its own class, for any kind of wake.
 #[test]
-fn every_way_of_waking_leads_to_the_task_s_own_queue() {
+fn every_kind_of_wake_queues_a_task_in_its_own_class() {
     for (number, class) in CLASSES.into_iter().enumerate() {
         let mut world = world(2, 1000);
         let mut expected = [0; 4];
@@ -205,7 +205,7 @@ fn kill_ends_a_task_that_never_ran() {
 /// R35: with both depths at 10,000, urgent work queued when a round begins runs before 30,000 entries of bulk work;
 /// urgent work queued during the round waits for its end, and no longer.
 #[test]
-fn urgent_work_passes_ten_thousand_entries() {
+fn urgent_work_runs_before_thousands_of_bulk_tasks() {
     const BULK: u32 = 30_000;
     let mut world = world(1, 10_000);
     let bulk = Rc::new(RefCell::new(0_u32));
@@ -332,7 +332,7 @@ fn runs_of_shared_work_are_counted_exactly() {
 /// R57: 20,000 shared deadlines in one millisecond on four threads, under a watchdog: all are served, and no worker is stuck
 /// in taking them.
 #[test]
-fn a_storm_of_deadlines_troubles_no_watchdog() {
+fn twenty_thousand_simultaneous_deadlines_do_not_stall_a_worker() {
     const TASKS: u64 = 20_000;
     let runtime = Runtime::start(&RuntimeSettings { threads: 4, ..RuntimeSettings::default() }, |_| {})
         .expect("threads");

@@ -25,7 +25,7 @@ fn buffer() -> Buffer {
 }
 
 #[test]
-fn only_a_pipe_that_holds_something_can_be_full() {
+fn splicing_reports_a_full_pipe_only_if_it_has_bytes() {
     run(async {
         let (near, far) = pair();
         let mut pipe = Pipe::new(4096).expect("a pipe");
@@ -38,7 +38,7 @@ fn only_a_pipe_that_holds_something_can_be_full() {
 }
 
 #[test]
-fn bytes_wake_the_owner() {
+fn received_bytes_wake_the_descriptor_owner() {
     run(async {
         let (near, far) = pair();
         near.set_owner(current());
@@ -58,7 +58,7 @@ fn bytes_wake_the_owner() {
 }
 
 #[test]
-fn known_readiness_does_not_wake_the_owner_again() {
+fn known_readiness_does_not_wake_the_descriptor_owner_again() {
     run(async {
         let (near, far) = pair();
         near.set_owner(current());
@@ -75,7 +75,7 @@ fn known_readiness_does_not_wake_the_owner_again() {
 }
 
 #[test]
-fn an_end_is_read_after_the_last_bytes() {
+fn eof_is_reported_after_the_last_bytes() {
     run(async {
         let (near, far) = pair();
         near.set_owner(current());
@@ -129,7 +129,7 @@ fn a_full_socket_blocks_until_it_is_read() {
 }
 
 #[test]
-fn receive_reports_a_full_buffer_apart_from_the_end() {
+fn receive_distinguishes_a_full_buffer_from_eof() {
     run(async {
         let (near, far) = pair();
         far.send(b"abcdef", false).expect("room");
@@ -141,7 +141,7 @@ fn receive_reports_a_full_buffer_apart_from_the_end() {
 }
 
 #[test]
-fn events_of_a_former_descriptor_are_dropped() {
+fn events_of_a_closed_descriptor_do_not_reach_its_successor() {
     run(async {
         let (near, far) = pair();
         assert_eq!(near.receive(&mut buffer()), Ok(ReceiveResult::Blocked));
@@ -159,7 +159,7 @@ fn events_of_a_former_descriptor_are_dropped() {
 }
 
 #[test]
-fn a_connection_is_accepted_and_refused() {
+fn a_descriptor_connects_or_reports_econnrefused() {
     run(async {
         let listening = socket::stream(AddressFamily::Inet).expect("a socket");
         socket::bind(&listening, &Address::from((Ipv4Addr::LOCALHOST, 0))).expect("any port");
@@ -199,7 +199,7 @@ fn a_connection_is_accepted_and_refused() {
 }
 
 #[test]
-fn a_descriptor_moves_to_another_worker() {
+fn a_descriptor_and_its_events_move_to_another_worker() {
     let (sender, receiver) = std::sync::mpsc::channel();
     let settings = RuntimeSettings { threads: 2, ..RuntimeSettings::default() };
     let runtime = Runtime::start(&settings, move |index| {

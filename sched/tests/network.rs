@@ -82,7 +82,7 @@ async fn send(descriptor: &Descriptor, mut bytes: &[u8]) {
 }
 
 #[test]
-fn bytes_keep_their_order_under_cuts_and_delays() {
+fn simulated_bytes_keep_their_order_under_cuts_and_delays() {
     for seed in 0..50 {
         run(seed, rough(), |network| async move {
             let (client, server) = pair(&network).await;
@@ -122,7 +122,7 @@ fn bytes_keep_their_order_under_cuts_and_delays() {
 }
 
 #[test]
-fn a_sender_blocks_while_the_window_is_full() {
+fn a_simulated_sender_blocks_while_the_window_is_full() {
     run(1, Conditions { window: 1000, ..Conditions::CALM }, |network| async move {
         let (client, server) = pair(&network).await;
         assert_eq!(server.send(&[7; 5000], false), Ok(SendResult::Bytes(1000)));
@@ -151,7 +151,7 @@ fn closing_with_unread_bytes_resets_the_connection() {
 }
 
 #[test]
-fn sending_to_a_closed_end_causes_a_reset() {
+fn sending_to_a_closed_peer_causes_a_reset() {
     run(1, Conditions::CALM, |network| async move {
         let (server, client) = opposite_pair(&network).await;
         drop(client);
@@ -168,7 +168,7 @@ fn sending_to_a_closed_end_causes_a_reset() {
 }
 
 #[test]
-fn bytes_that_arrived_before_a_reset_can_be_received() {
+fn bytes_received_before_a_reset_remain_readable() {
     run(1, Conditions::CALM, |network| async move {
         let (server, client) = opposite_pair(&network).await;
         client.send(b"last words").await.expect("the connection lives");
@@ -186,7 +186,7 @@ fn bytes_that_arrived_before_a_reset_can_be_received() {
 }
 
 #[test]
-fn closing_without_lingering_resets() {
+fn closing_a_no_linger_socket_resets_the_connection() {
     run(1, Conditions::CALM, |network| async move {
         let (server, client) = opposite_pair(&network).await;
         option::set_no_linger(&server).expect("it is a socket");
@@ -196,7 +196,7 @@ fn closing_without_lingering_resets() {
 }
 
 #[test]
-fn a_connect_succeeds_is_refused_or_stays_unanswered() {
+fn a_simulated_connect_succeeds_is_refused_or_stays_unanswered() {
     run(1, Conditions::CALM, |network| async move {
         let refused = connect(82).expect("it begins");
         refused.set_owner(current());
@@ -249,7 +249,7 @@ fn an_unregistered_connection_is_closed_with_its_descriptor() {
 }
 
 #[test]
-fn descriptors_run_out() {
+fn connect_and_accept_fail_without_free_descriptors() {
     run(1, Conditions { descriptors: 2, ..Conditions::CALM }, |network| async move {
         let service = network.listen(&address(81)).expect("nobody is there");
         let held = [connect(81).expect("the first"), connect(81).expect("the second")];
@@ -275,7 +275,7 @@ fn descriptors_run_out() {
 }
 
 #[test]
-fn bytes_pass_through_pipes_too() {
+fn simulated_bytes_are_spliced_through_pipes() {
     for seed in 0..20 {
         // There is room for all of it, because the script receives nothing before it sent everything.
         run(seed, Conditions { window: 4000, ..rough() }, |network| async move {
@@ -311,7 +311,7 @@ fn bytes_pass_through_pipes_too() {
 }
 
 #[test]
-fn a_run_that_is_stuck_or_too_long_ends() {
+fn a_stuck_or_too_long_simulation_ends_with_its_reason() {
     let stuck = network::run(1, Conditions::CALM, |network| async move {
         let (_client, server) = pair(&network).await;
         receive(&server, &mut [0; 8]).await
@@ -328,7 +328,7 @@ fn a_run_that_is_stuck_or_too_long_ends() {
 
 /// D12: the same seed is the same run, for any descriptor numbers from the kernel.
 #[test]
-fn a_seed_decides_everything() {
+fn the_same_seed_gives_an_identical_network_simulation() {
     let digest = |seed| {
         let run = network::run(seed, rough(), |network| async move {
             let (client, server) = pair(&network).await;

@@ -18,7 +18,7 @@ fn of<'a>(report: &'a ProfileReport, kind: &'static WorkKind) -> Vec<&'a Profile
 
 /// R73, R77: each place that wakes has a line of its own, with its calls.
 #[test]
-fn runs_are_counted_by_their_cause() {
+fn profile_lines_count_runs_by_kind_and_waking_place() {
     let report = simulate::run(1, async {
         turn_on();
         yield_now().await;
@@ -88,7 +88,7 @@ fn runs_while_profiling_is_off_are_not_reported() {
 /// R78: entries queued before profiling began are counted without a latency, however long they waited; later ones have
 /// theirs.
 #[test]
-fn latencies_begin_with_the_measuring() {
+fn tasks_queued_before_profiling_are_counted_without_latency() {
     let report = simulate::run(1, async {
         let sleepers: Vec<_> = (0..4)
             .map(|_| {
@@ -119,7 +119,7 @@ fn latencies_begin_with_the_measuring() {
 
 /// R4, R5: the lengths of the queues are exact, by class, and so are the kinds waiting in them.
 #[test]
-fn the_queues_are_counted_by_class() {
+fn queue_lengths_and_waiting_kinds_are_reported_by_class() {
     simulate::run(1, async {
         for (class, count) in [(Class::Urgent, 2), (Class::Normal, 3), (Class::Bulk, 5), (Class::Heavy, 7)] {
             for _ in 0..count {
@@ -143,7 +143,7 @@ fn the_queues_are_counted_by_class() {
 
 /// R4: a task that yielded waits, too: as bulk, for the next round.
 #[test]
-fn a_task_that_woke_itself_is_counted_while_it_waits() {
+fn a_yielded_task_counts_as_bulk_for_the_next_turn() {
     let counted = simulate::run(1, async {
         let main = weir_sched::current();
         spawn(&SLEEPER, Class::Normal, yield_now());
@@ -161,6 +161,6 @@ fn a_task_that_woke_itself_is_counted_while_it_waits() {
 
 /// The location of a kind is where it is declared: a watchdog names it when profiling is off.
 #[test]
-fn a_kind_knows_its_place() {
+fn a_work_kind_has_the_source_place_of_its_declaration() {
     assert!(SLEEPER.place.file().ends_with("tests/profiling.rs"));
 }

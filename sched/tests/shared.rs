@@ -30,7 +30,7 @@ fn everybody() -> WorkerSet {
 }
 
 #[test]
-fn it_waits_wakes_and_ends_like_any_task() {
+fn a_shared_task_waits_wakes_and_ends_like_any_task() {
     run(async {
         let (main, log) = (current(), Arc::new(Mutex::new(Vec::new())));
         let key = spawn_shared(&KIND, &everybody(), {
@@ -68,7 +68,7 @@ fn it_waits_wakes_and_ends_like_any_task() {
 
 /// R58: a deadline in the global wait queue that moved away stays in that queue; R61: without any, no task is due.
 #[test]
-fn a_deadline_that_moved_away_stays_in_the_global_queue() {
+fn a_postponed_shared_deadline_stays_in_the_global_wait_queue() {
     run(async {
         let (main, woken) = (current(), Arc::new(AtomicU64::new(0)));
         let start = now();
@@ -93,7 +93,7 @@ fn a_deadline_that_moved_away_stays_in_the_global_queue() {
 
 /// R67, R68, R70: waiting, queued, never run, running.
 #[test]
-fn a_kill_reaches_it_in_every_state() {
+fn a_kill_reaches_a_shared_task_in_every_state() {
     run(async {
         let held = Arc::new(());
         let body = |held: Arc<()>, suicide: bool| async move {
@@ -128,7 +128,7 @@ fn a_kill_reaches_it_in_every_state() {
 }
 
 #[test]
-fn a_panic_ends_it_only() {
+fn a_panic_ends_only_its_shared_task() {
     std::panic::set_hook(Box::new(|_| {}));
     run(async {
         spawn_shared(&KIND, &everybody(), async { panic!("on purpose") });
@@ -140,7 +140,7 @@ fn a_panic_ends_it_only() {
 
 /// R2: the order of the global queue is its own: arrival, moved by `nice`, independent of the worker's rounds.
 #[test]
-fn nice_moves_it_among_the_shared_ones() {
+fn nice_orders_tasks_within_the_shared_queue() {
     let order = run(async {
         let order = Arc::new(Mutex::new(Vec::new()));
         let start = now();
@@ -169,7 +169,7 @@ fn nice_moves_it_among_the_shared_ones() {
 /// R2: a `nice` of 1024 lets one depth of the run queue pass, half of it half a depth; entries in front of that place
 /// run first.
 #[test]
-fn nice_moves_it_by_its_part_of_the_depth() {
+fn nice_moves_a_shared_task_by_a_fraction_of_the_depth() {
     for (nice, expected) in [(512, 100), (1024, 200), (256, 50), (0, 0)] {
         let passed = run(async move {
             let (passed, seen) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(u32::MAX)));
@@ -198,7 +198,7 @@ fn nice_moves_it_by_its_part_of_the_depth() {
 
 /// Workers that do not exist are ignored, the first one after the last included.
 #[test]
-fn workers_that_are_not_there_are_left_out() {
+fn nonexistent_workers_of_a_set_are_ignored() {
     run(async {
         for set in [WorkerSet::one(1), [0, 1].into_iter().collect(), WorkerSet::all(64), WorkerSet::none()] {
             let ran = Arc::new(AtomicU32::new(0));
@@ -214,7 +214,7 @@ fn workers_that_are_not_there_are_left_out() {
 
 /// Neither own nor shared normal work keeps the other from running.
 #[test]
-fn own_and_shared_work_share_the_normal_budget() {
+fn local_and_shared_tasks_share_the_normal_budget() {
     run(async {
         let (own, shared) = (Rc::new(Cell::new(0_u32)), Arc::new(AtomicU32::new(0)));
         for _ in 0..3000 {
@@ -240,7 +240,7 @@ fn own_and_shared_work_share_the_normal_budget() {
 
 /// R56: one budget for both wait queues: a worker with many deadlines of its own takes fewer of the shared ones.
 #[test]
-fn both_wait_queues_share_one_budget() {
+fn local_and_shared_deadlines_share_one_budget() {
     run(async {
         let due = now().after(100);
         let ended = Rc::new(RefCell::new(0));
@@ -276,7 +276,7 @@ fn both_wait_queues_share_one_budget() {
 /// R60: debug builds catch a deadline that enters the wrong wait queue.
 #[test]
 #[cfg_attr(debug_assertions, should_panic(expected = "shared work is always normal"))]
-fn set_class_panics_in_shared_work() {
+fn set_class_panics_in_a_shared_task() {
     std::panic::set_hook(Box::new(|_| {}));
     let message = run(async {
         let main = current();
@@ -291,7 +291,7 @@ fn set_class_panics_in_shared_work() {
 }
 
 #[test]
-fn it_runs_on_its_workers_only() {
+fn a_shared_task_runs_only_on_workers_of_its_set() {
     let runtime = workers(4);
     let handle = runtime.handle();
     let (sender, receiver) = mpsc::channel();
@@ -319,7 +319,7 @@ fn it_runs_on_its_workers_only() {
 
 /// Any free worker takes it: a worker that computes does not delay tasks that another may run.
 #[test]
-fn shared_work_does_not_wait_for_a_busy_worker() {
+fn a_free_worker_takes_shared_work_from_a_busy_one() {
     let runtime = workers(2);
     let handle = runtime.handle();
     let (busy, is_busy) = mpsc::channel();
@@ -365,7 +365,7 @@ fn shared_futures_are_dropped_with_the_runtime() {
 
 /// R12, R62, R67, R71: wakes, deadlines, kills and yields from everywhere at once; everything ends, and the counts are exact.
 #[test]
-fn nothing_is_lost_under_stress() {
+fn shared_tasks_lose_no_wakes_and_kills_under_stress() {
     const TASKS: u32 = 200;
     let runtime = workers(4);
     let handle = runtime.handle();

@@ -372,19 +372,19 @@ fn from_environment(name: &str, default: u64) -> u64 {
 }
 
 #[test]
-fn many_seeds() {
+fn scheduler_simulations_of_many_seeds_keep_the_invariants() {
     // Without optimization a seed takes several times as long.
     seeds(0, from_environment("SEEDS", if cfg!(debug_assertions) { 2_000 } else { 10_000 }));
 }
 
 #[test]
-fn one_seed() {
+fn a_scheduler_simulation_of_one_seed_keeps_the_invariants() {
     seeds(from_environment("SEED", 4711), 1);
 }
 
 /// D12: the same seed is the same world, to the last step.
 #[test]
-fn a_seed_decides_everything() {
+fn the_same_seed_gives_an_identical_scheduler_simulation() {
     silence();
     let traces: Vec<u64> = (0..40).map(check).collect();
     assert_eq!(traces, (0..40).map(check).collect::<Vec<_>>());

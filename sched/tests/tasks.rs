@@ -41,7 +41,7 @@ fn a_wake_ends_a_wait_before_its_deadline() {
 
 /// R58: a deadline that moved away is put back, one that came nearer counts at once.
 #[test]
-fn deadlines_move_both_ways() {
+fn a_deadline_can_be_moved_earlier_and_later() {
     run(async {
         let (start, main) = (now(), current());
         spawn(&KIND, Class::Normal, async move {
@@ -60,7 +60,7 @@ fn deadlines_move_both_ways() {
 
 /// R188: a task woken to run next overtakes waiting tasks, in its own class only, and once.
 #[test]
-fn a_task_may_run_next() {
+fn wake_next_lets_a_task_overtake_others_of_its_class_once() {
     run(async {
         let order = Rc::new(RefCell::new(Vec::new()));
         let sleeper = |name: &'static str, class| {
@@ -96,7 +96,7 @@ fn a_task_may_run_next() {
 }
 
 #[test]
-fn waking_a_task_that_ended_is_harmless() {
+fn waking_an_ended_task_does_not_wake_its_successor() {
     run(async {
         let key = spawn(&KIND, Class::Normal, async {});
         yield_now().await;
@@ -119,7 +119,7 @@ fn waking_a_task_that_ended_is_harmless() {
 
 /// A key names a task and no place: an order to end comes too late for the next one there.
 #[test]
-fn an_order_to_end_is_for_one_task() {
+fn a_kill_of_an_ended_task_does_not_reach_its_successor() {
     run(async {
         let former = spawn(&KIND, Class::Normal, async {});
         yield_now().await;
@@ -176,7 +176,7 @@ fn a_killed_task_does_not_run_again() {
 }
 
 #[test]
-fn a_waiting_task_that_is_killed_ends_without_another_turn() {
+fn a_killed_waiting_task_ends_without_another_run() {
     run(async {
         let turns = Rc::new(Cell::new(0));
         let key = spawn(&KIND, Class::Normal, endless(Rc::clone(&turns)));
@@ -190,7 +190,7 @@ fn a_waiting_task_that_is_killed_ends_without_another_turn() {
 }
 
 #[test]
-fn wakes_of_a_queued_task_are_one_turn() {
+fn several_wakes_of_a_queued_task_cause_one_run() {
     run(async {
         let turns = Rc::new(Cell::new(0));
         let key = spawn(&KIND, Class::Normal, endless(Rc::clone(&turns)));
@@ -223,7 +223,7 @@ fn now_and_worker_count_work_outside_a_worker() {
 /// R19: the application's flag stays from run to run, independent of the waker; the next task of the slot starts
 /// without it.
 #[test]
-fn a_flag_is_kept_across_wakes() {
+fn the_application_flag_of_a_task_is_kept_across_wakes() {
     run(async {
         let (main, seen) = (current(), Rc::new(RefCell::new(Vec::new())));
         let body = |seen: Rc<RefCell<Vec<bool>>>| async move {
@@ -255,7 +255,7 @@ fn a_flag_is_kept_across_wakes() {
 }
 
 #[test]
-fn a_panic_ends_its_task_only() {
+fn a_panic_ends_only_its_task() {
     std::panic::set_hook(Box::new(|_| {}));
     run(async {
         let held = Rc::new(());
@@ -272,7 +272,7 @@ fn a_panic_ends_its_task_only() {
 }
 
 #[test]
-fn classes_run_by_rank_and_self_woken_work_last() {
+fn classes_run_in_rank_order_and_self_woken_tasks_last() {
     let order = run(async {
         let order = Rc::new(RefCell::new(Vec::new()));
         let start = now();
@@ -300,7 +300,7 @@ fn classes_run_by_rank_and_self_woken_work_last() {
 
 /// R56: many deadlines at one moment take several passes, with a poll between them.
 #[test]
-fn a_storm_of_deadlines_is_taken_in_parts() {
+fn many_simultaneous_deadlines_take_several_passes() {
     run(async {
         let due = now().after(100);
         for _ in 0..1000 {
@@ -321,7 +321,7 @@ fn a_storm_of_deadlines_is_taken_in_parts() {
 
 /// R44: ten heavy tasks take ten rounds, and the others do not wait for them.
 #[test]
-fn one_heavy_task_a_turn() {
+fn one_heavy_task_runs_per_turn() {
     run(async {
         let heavy = Rc::new(Cell::new(0));
         for _ in 0..10 {
@@ -411,7 +411,7 @@ fn the_load_of_a_worker_is_the_sum_of_its_changes() {
 }
 
 #[test]
-fn a_worker_that_cannot_be_set_up_ends_them_all() {
+fn a_worker_that_fails_to_start_ends_the_runtime() {
     let settings = RuntimeSettings {
         threads: 3,
         processors: vec![vec![], vec![usize::MAX]],
@@ -423,7 +423,7 @@ fn a_worker_that_cannot_be_set_up_ends_them_all() {
 
 /// R39: with low latency, urgent work that arrives in the middle of bulk work runs next.
 #[test]
-fn low_latency_lets_urgent_work_pass() {
+fn with_low_latency_urgent_work_runs_before_the_rest_of_bulk_work() {
     for (low_latency, expected) in [(true, 1), (false, 100)] {
         let (sender, receiver) = std::sync::mpsc::channel();
         let mut settings = RuntimeSettings::default();

@@ -53,7 +53,7 @@ fn check_rounds(entries: usize, expected: &[u64]) {
 
 /// R1, R9, R20: up to the depth in one round, up to twice the depth in two halves, then by the depth.
 #[test]
-fn a_queue_that_is_a_little_too_long_is_cut_in_two_halves() {
+fn a_queue_of_up_to_twice_the_depth_takes_two_equal_turns() {
     check_rounds(100, &[100]);
     check_rounds(101, &[51, 50]);
     check_rounds(150, &[75, 75]);
@@ -65,7 +65,7 @@ fn a_queue_that_is_a_little_too_long_is_cut_in_two_halves() {
 /// R20: a round goes on until its depth is used up, even if the class that has work used up its share: the unused shares of the
 /// others are distributed again.
 #[test]
-fn a_turn_uses_up_its_depth() {
+fn a_turn_continues_until_its_depth_is_used() {
     for class in [Class::Urgent, Class::Normal, Class::Bulk] {
         let mut world = world(1, 100, false);
         world.on(0, || {
@@ -95,7 +95,7 @@ fn a_turn_uses_up_its_depth() {
 
 /// R31, R43, R44, R45: ten heavy entries take ten rounds, each with a look at the poller, and cost the others nothing.
 #[test]
-fn heavy_entries_run_one_a_turn_beside_all_the_others() {
+fn one_heavy_task_runs_per_turn_without_delaying_other_classes() {
     let mut world = world(1, 200, false);
     world.on(0, || {
         let classes = [(Class::Heavy, 10), (Class::Bulk, 1000), (Class::Normal, 300), (Class::Urgent, 50)];
@@ -125,7 +125,7 @@ fn heavy_entries_run_one_a_turn_beside_all_the_others() {
 
 /// R44: a round's heavy run goes to the first task that requests it and to no other, and waiting heavy work comes first.
 #[test]
-fn a_turn_grants_one_heavy_run() {
+fn a_turn_grants_one_request_for_a_heavy_run() {
     let mut world = world(1, 200, false);
     let taken = Rc::new(Cell::new(0_u64));
     let spawn_requests = |count| {
@@ -163,7 +163,7 @@ fn a_turn_grants_one_heavy_run() {
 
 /// R39, R44: with low latency, no task computes long where others may pass it.
 #[test]
-fn with_low_latency_heavy_work_always_waits_for_its_class() {
+fn with_low_latency_requests_for_a_heavy_run_are_refused() {
     let mut world = world(1, 200, true);
     let taken = Rc::new(Cell::new(None));
     let note = taken.clone();
@@ -174,7 +174,7 @@ fn with_low_latency_heavy_work_always_waits_for_its_class() {
 /// R41, R47 to R49: beside 1,000 units of heavy work a light bulk task waits for one of them at most. In any other class
 /// they would turn into bulk as they yield, and all run before it.
 #[test]
-fn light_work_waits_for_one_heavy_unit_at_most() {
+fn light_bulk_work_waits_for_at_most_one_heavy_run() {
     for (class, at_least, at_most) in [(Class::Heavy, 0, 1), (Class::Normal, 500, 1000)] {
         let mut world = world(1, 200, false);
         let (units, ran) = (Rc::new(Cell::new(0_u64)), Rc::new(Cell::new(None)));
@@ -217,7 +217,7 @@ fn light_work_waits_for_one_heavy_unit_at_most() {
 
 /// R30, R31: with endless work in each class, the shares of the runs are 16, 33, 50 and about 1 per cent.
 #[test]
-fn endless_work_gets_its_shares() {
+fn endless_work_of_all_classes_runs_by_the_class_shares() {
     let mut world = world(1, 100, false);
     world.on(0, || {
         for class in [Class::Urgent, Class::Normal, Class::Bulk, Class::Heavy] {
@@ -249,7 +249,7 @@ fn endless_work_gets_its_shares() {
 
 /// R39: with low latency, urgent work that arrives from outside in the middle of 10,000 bulk entries runs next.
 #[test]
-fn low_latency_leaves_the_loop_for_a_remote_wake() {
+fn with_low_latency_a_remote_urgent_wake_ends_the_turn() {
     for low_latency in [true, false] {
         let mut world = world(2, 10_000, low_latency);
         let (sent, ran, after) =
@@ -286,7 +286,7 @@ fn low_latency_leaves_the_loop_for_a_remote_wake() {
 
 /// R39: with low latency, new shared work ends the round, too.
 #[test]
-fn low_latency_leaves_the_loop_for_new_shared_work() {
+fn with_low_latency_new_shared_work_ends_the_turn() {
     for (low_latency, expected) in [(true, 0), (false, 899)] {
         let mut world = world(1, 1000, low_latency);
         let (after, ran_at) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(u32::MAX)));
@@ -312,7 +312,7 @@ fn low_latency_leaves_the_loop_for_new_shared_work() {
 
 /// R2: how much one worker has to do does not move the places of another one's tasks.
 #[test]
-fn the_load_of_one_worker_does_not_reorder_another() {
+fn the_load_of_one_worker_does_not_reorder_tasks_of_another() {
     let order = |load: usize| {
         let mut world = world(2, 100, false);
         let order = Rc::new(RefCell::new(Vec::new()));
@@ -343,7 +343,7 @@ fn the_load_of_one_worker_does_not_reorder_another() {
 /// R54, R56, R57: a storm of deadlines in the global wait queue: no pass takes more than the depth, on any worker,
 /// and every worker takes part.
 #[test]
-fn a_storm_of_shared_deadlines_is_taken_in_parts_by_all() {
+fn all_workers_take_parts_of_many_simultaneous_shared_deadlines() {
     const TASKS: u32 = 20_000;
     let mut world = world(4, 200, false);
     let ended = Arc::new(AtomicU32::new(0));
@@ -377,7 +377,7 @@ fn a_storm_of_shared_deadlines_is_taken_in_parts_by_all() {
 /// R67: an order to end passes the queue: a task that waits ends in the next round, before 1,000 that were queued earlier
 /// (ten rounds' worth), whichever thread gives it.
 #[test]
-fn an_order_to_end_passes_the_queue() {
+fn a_killed_task_ends_before_earlier_queued_tasks() {
     for from_elsewhere in [false, true] {
         let mut world = world(1, 100, false);
         let held = Rc::new(());
@@ -403,7 +403,7 @@ fn an_order_to_end_passes_the_queue() {
 
 /// R67: so does one for shared work, in the shared queue.
 #[test]
-fn an_order_to_end_passes_the_shared_queue() {
+fn a_killed_shared_task_ends_before_earlier_queued_tasks() {
     let mut world = world(1, 100, false);
     let held = Arc::new(());
     let key = world.on(0, || {
@@ -427,7 +427,7 @@ fn an_order_to_end_passes_the_shared_queue() {
 
 /// R59: a shared task that is killed leaves no deadline behind.
 #[test]
-fn a_killed_shared_task_takes_its_deadline_along() {
+fn a_killed_shared_task_removes_its_deadline() {
     let mut world = world(1, 100, false);
     let start = world.look(0, now);
     let key = world.on(0, || spawn_shared(&KIND, &WorkerSet::all(1), sleep_until(start.after(5000))));
@@ -441,7 +441,7 @@ fn a_killed_shared_task_takes_its_deadline_along() {
 
 /// R61: a worker without any deadline waits for ever; with one it waits until then.
 #[test]
-fn without_deadlines_there_is_nothing_to_wait_for() {
+fn a_worker_without_deadlines_waits_forever() {
     let mut world = world(1, 200, false);
     assert!(world.settle(10), "nothing to do, nothing to wait for");
     let start = world.look(0, now);

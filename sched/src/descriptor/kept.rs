@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_socket_reports_the_events_of_each_connection() {
+    fn a_reused_socket_reports_the_events_of_each_connection() {
         let (listener, address) = listen();
         let server = serve(listener, 20);
         crate::run(async move {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn few_are_kept_and_none_outlives_its_worker() {
+    fn a_worker_keeps_few_sockets_and_closes_them_when_it_ends() {
         let (listener, address) = listen();
         let again = address.clone();
         crate::run(async move {

@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_survive_a_round_trip() {
+    fn profile_settings_survive_a_round_trip() {
         for mode in [ProfileMode::Off, ProfileMode::Auto, ProfileMode::On] {
             for (locks, memory) in [(false, false), (true, false), (false, true), (true, true)] {
                 let settings = ProfileSettings { mode, locks, memory };
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_places_count_as_other_and_are_all_counted() {
+    fn places_beyond_the_profile_table_are_counted_as_other() {
         let recorder = Recorder::new();
         recorder.prepare();
         let here = Location::caller();

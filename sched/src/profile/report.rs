@@ -100,7 +100,7 @@ mod tests {
     static KIND: WorkKind = WorkKind::new("test");
 
     #[test]
-    fn lines_of_one_kind_and_place_add_up() {
+    fn profile_lines_of_one_kind_and_place_are_summed() {
         let line = |number: u64| ProfileLine {
             kind: &KIND,
             origin: None,

@@ -346,7 +346,7 @@ mod tests {
     /// R3, R14, R85: a worker's changes to its own tasks ring no bell, wake no other worker and write nothing that
     /// others read except the counts of spawned tasks; only work for another worker rings, and only that worker.
     #[test]
-    fn a_local_wake_does_not_touch_other_workers() {
+    fn a_local_wake_neither_wakes_nor_writes_to_other_workers() {
         let mut world = world(3);
         let (own, mortal, other) = (waiter(&world, 0), waiter(&world, 0), waiter(&world, 1));
         assert!(world.settle(100), "all of them sleep");
@@ -374,7 +374,7 @@ mod tests {
 
     /// R15: the task's class chooses its queue, not the cause of its wake.
     #[test]
-    fn the_cause_of_a_wake_chooses_no_queue() {
+    fn a_woken_task_is_queued_by_its_class_for_any_cause() {
         for class in [Class::Urgent, Class::Normal, Class::Bulk, Class::Heavy] {
             for cause in [Cause::Wake, Cause::Event, Cause::Deadline] {
                 let mut world = world(1);
@@ -420,7 +420,7 @@ mod tests {
 
     /// R66, R81: a wake from another worker is dated when it is sent, however late it is taken.
     #[test]
-    fn latency_of_a_remote_wake_counts_from_the_first_wake() {
+    fn the_latency_of_a_remote_wake_counts_from_the_first_wake() {
         let (mut world, sleeper) = measured(|world| waiter(world, 1));
         let sent_at = world.look(0, || {
             // The recorded location is the caller's; no closure on the way may hide it.
@@ -437,7 +437,7 @@ mod tests {
 
     /// R66, R81: a second wake of a queued task leaves the date, the cause and the place of the first.
     #[test]
-    fn a_local_wake_is_as_old_as_the_first() {
+    fn the_latency_of_a_local_wake_counts_from_the_first_wake() {
         let (mut world, sleeper) = measured(|world| waiter(world, 1));
         let sent_at = world.on(1, || {
             wake(sleeper);
@@ -452,7 +452,7 @@ mod tests {
 
     /// R78, R81: a task that was queued before the measuring began is counted without a latency, also if it is woken once more.
     #[test]
-    fn a_wake_of_a_queued_task_does_not_date_it() {
+    fn a_wake_of_an_already_queued_task_gives_it_no_latency() {
         let tuning = SchedulerTuning { runqueue_depth: 1, ..SchedulerTuning::default() };
         let mut world = SimulatedWorld::new(1, 1, tuning, Faults::default()).expect("a world");
         let keys = [waiter(&world, 0), waiter(&world, 0)];
@@ -478,7 +478,7 @@ mod tests {
 
     /// R75: shared work is measured from its wake, too.
     #[test]
-    fn shared_work_is_as_old_as_its_wake() {
+    fn the_latency_of_shared_work_counts_from_its_wake() {
         let (mut world, shared) = measured(|world| {
             world.on(1, || {
                 crate::spawn_shared(&KIND, &weir_sync::ThreadMask::one(1), async {
@@ -499,7 +499,7 @@ mod tests {
 
     /// R84, R86: shared fields begin on cache lines of their own, wherever the allocator puts the worker.
     #[test]
-    fn workers_and_their_shared_sides_are_aligned() {
+    fn workers_and_their_shared_fields_are_cache_line_aligned() {
         let world = world(3);
         let apart = align_of::<weir_sync::CachePadded<u8>>();
         for simulated in &world.workers {

@@ -221,7 +221,7 @@ mod tests {
     /// R60: a deadline of shared work never enters a worker's own timers.
     #[test]
     #[should_panic(expected = "a timer of this worker is for its own tasks")]
-    fn worker_timers_reject_shared_tasks() {
+    fn setting_a_deadline_of_a_shared_task_in_worker_timers_panics() {
         let world =
             SimulatedWorld::new(1, 1, SchedulerTuning::default(), Faults::default()).expect("a world");
         world.look(0, || {

@@ -221,7 +221,7 @@ mod tests {
     /// R9: the policy plans a scheduling round once, before its tasks run. R11: a run takes a task out of its queue, and only a wake
     /// puts it in.
     #[test]
-    fn a_turn_is_decided_once_and_a_task_is_queued_once_a_wake() {
+    fn a_turn_is_planned_once_and_a_task_is_queued_once_per_wake() {
         let mut world =
             SimulatedWorld::new(1, 1, SchedulerTuning::default(), Faults::default()).expect("a world");
         let waiter = |(number, class): (usize, Class)| {
