@@ -37,7 +37,7 @@ fn replay(name: &str, target: FuzzTarget) -> usize {
 }
 
 #[test]
-fn every_corpus_replays() {
+fn every_fuzz_corpus_replays_without_a_panic() {
     for (name, target) in TARGETS {
         assert!(replay(name, *target) > 0, "{name} has no corpus");
     }

@@ -201,34 +201,34 @@ mod tests {
     }
 
     #[test]
-    fn imports_that_lead_back_are_a_circle() {
+    fn mutual_imports_of_modules_are_a_circle() {
         check(&[("a", "use crate::b::B;"), ("b", "use crate::c;"), ("c", "")], &[]);
         check(&[("a", "use crate::b::B;"), ("b", "use crate::c;"), ("c", "crate::a::f()")], &["a", "b", "c"]);
         check(&[("a", "use crate::{c, b::{B, D}};"), ("b", "use super::a;"), ("c", "")], &["a", "b"]);
     }
 
     #[test]
-    fn the_largest_circle_counts() {
+    fn the_largest_import_circle_is_reported() {
         let of_two = [("a", "use crate::b;"), ("b", "use crate::a;")];
         let of_three = [("c", "use crate::d;"), ("d", "use crate::e;"), ("e", "use crate::c;")];
         check(&[&of_two[..], &of_three].concat(), &["c", "d", "e"]);
     }
 
     #[test]
-    fn parts_of_a_room_are_the_room() {
+    fn submodules_count_as_their_top_level_module() {
         check(&[("a", "use crate::a::b;"), ("a/b", "use super::A;")], &[]);
         check(&[("a", ""), ("a/b", "use super::super::c::C;"), ("c", "use crate::a;")], &["a", "c"]);
     }
 
     #[test]
-    fn resolves_reexports_of_the_root_to_their_rooms() {
+    fn reexports_of_the_crate_root_resolve_to_their_modules() {
         let root = ("lib", "mod a;\nmod b;\npub use a::{A, f};\npub use b::B;");
         check(&[root, ("a", "use crate::B;"), ("b", "use crate::{A, C};")], &["a", "b"]);
         check(&[root, ("a", "use crate::B;"), ("b", "use crate::C;")], &[]);
     }
 
     #[test]
-    fn comments_and_tests_import_nothing() {
+    fn imports_in_comments_and_tests_are_ignored() {
         check(
             &[("a", "// crate::b\n#[cfg(test)]\nmod tests { use crate::b; }"), ("b", "use crate::a;")],
             &[],

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_every_kind_of_type() {
+    fn finds_every_kind_of_type_declaration() {
         check_types(
             "pub struct A<T>(T);\nenum B { X }\nunion C { a: u8 }\ntrait D {}\ntype E = fn() -> u8;",
             &["A", "B", "C", "D", "E"],
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn ignores_types_of_tests() {
+    fn ignores_type_declarations_of_tests() {
         check_types("#[cfg(test)]\nmod tests { struct A; mod m { struct B; } }\nstruct C;", &["C"]);
         check_types("#[cfg(all(test, loom))]\nstruct A { x: u8 }\nstruct B;", &["B"]);
         check_types("#[cfg(test)]\nuse a::{b};\n#[cfg(not(loom))]\nstruct A;", &["A"]);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_functions_of_inherent_blocks() {
+    fn counts_functions_of_inherent_impl_blocks() {
         check_methods(
             "impl A { const X: fn(u8) = f; pub fn a(&self) { fn inner() {} } fn b() -> u8; }",
             &[("A", 2)],
@@ -313,14 +313,14 @@ mod tests {
     }
 
     #[test]
-    fn ignores_blocks_of_traits_and_tests() {
+    fn ignores_impl_blocks_of_traits_and_tests() {
         check_methods("impl T for A { fn a() {} }\nimpl<T> U<T> for m::B<T> where T: V { fn a() {} }", &[]);
         check_methods("#[cfg(test)]\nimpl A { fn a() {} }\nimpl B { fn a() {} }", &[("B", 1)]);
         check_methods("fn f(a: impl T) -> impl U { fn a() {} }", &[]);
     }
 
     #[test]
-    fn sums_the_blocks_of_all_files() {
+    fn sums_the_impl_blocks_of_all_files() {
         let files = [("src/lib.rs", "impl A { fn a() {} }"), ("src/b.rs", "impl A { fn b() {} fn c() {} }")];
         assert_eq!(declared(&files).methods, BTreeMap::from([("A".to_owned(), 3)]));
     }

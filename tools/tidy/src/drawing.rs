@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn arrows_are_those_of_cargo() {
+    fn arrows_of_the_drawing_must_be_cargo_dependencies() {
         check("data/   mux ──► net ──► tls\n        backend\nsched/  sched\n", &[]);
         check(
             "data/   backend · mux ──► net ──► tls\nsched/  sched",

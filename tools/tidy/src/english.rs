@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_by_folder_and_kind() {
+    fn counts_english_hits_by_folder_and_kind() {
         let found = counts(&workspace()).into_iter().map(|(key, hits)| format!("{key}\t{hits}"));
         assert_eq!(
             found.collect::<Vec<_>>(),
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_places_texts_and_remedies_up_to_a_bound() {
+    fn lists_english_hits_with_remedies_up_to_a_limit() {
         let hits = hits(&workspace());
         let text = listed(&[&hits[0]]);
         assert_eq!(

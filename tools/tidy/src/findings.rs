@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_name_tests_that_exist() {
+    fn rows_of_the_findings_table_must_name_existing_tests() {
         assert_eq!(said("# a\nF1\tattacks: it_holds_now; vtc/a.vtc\tby hand"), Vec::<String>::new());
         for row in [
             "F1\tit_held_once\tno",
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_of_both_languages_are_found() {
+    fn functions_of_rust_and_python_are_found() {
         let text = "    pub(crate) async fn a_b_c<T>(x: T)\ndef d_e_f(binary, folder):\n# fn\n";
         assert_eq!(functions(text).collect::<Vec<_>>(), ["a_b_c", "d_e_f"]);
     }

@@ -119,14 +119,14 @@ mod tests {
     const TEXT: &str = "[licenses]\nallow = [\n    \"MIT\",\n    \"Apache-2.0 WITH LLVM-exception\",\n]\n[bans]\nwildcards = \"deny\"\ndeny = [\n    { crate = \"ring\" },\n]\n";
 
     #[test]
-    fn the_rules_are_read() {
+    fn parses_allowed_licences_and_banned_crates() {
         let rules = LicenceRules::read(TEXT);
         assert_eq!(rules.allowed, ["MIT", "Apache-2.0 WITH LLVM-exception"]);
         assert_eq!(rules.banned, ["ring"]);
     }
 
     #[test]
-    fn expressions_are_understood() {
+    fn evaluates_licence_expressions() {
         let rules = LicenceRules::read(TEXT);
         let check =
             |expression: &str, expected: bool| assert_eq!(rules.allows(expression), expected, "{expression}");

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn our_crates_have_the_dependencies_of_their_manifests() {
+    fn workspace_crates_in_the_lock_file_match_their_manifests() {
         let strings = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         let member = |dependencies: &[&str]| Crate {
             name: "weir-a".to_owned(),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn packages_in_both_files_are_equal() {
+    fn shared_packages_of_two_lock_files_must_be_equal() {
         check("", "", &[]);
         check("1.0.0", "1.0.1", &["a, version = \"1.0.1\", is not"]);
         check("checksum = \"1\"", "checksum = \"2\"", &["a, version = \"1.0.0\", is not"]);

@@ -53,7 +53,7 @@ mod tests {
     use crate::{Crate, SourceFile};
 
     #[test]
-    fn counts_crates_and_not_declarations() {
+    fn counts_the_crates_that_share_a_type_name() {
         let member =
             |name: &str| Crate { name: name.into(), folder: format!("data/{name}"), ..Crate::default() };
         let file = |path: &str, text: &str| SourceFile { path: path.into(), text: text.into() };

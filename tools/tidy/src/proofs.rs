@@ -208,7 +208,7 @@ mod tests {
     const SAID: &str = "as the tests say, turn by turn";
 
     #[test]
-    fn accepts_a_full_table() {
+    fn accepts_a_table_with_a_proof_for_every_requirement() {
         let proofs = "a.rs::one a.rs::by_another a.rs::ends tests/b.py::test_two tests/steps.py::units a.vtc passing.txt::x/y.vtc";
         assert_eq!(faults(proofs, SAID), [""; 0]);
         for why in
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn each_line_of_the_audit_is_there_once() {
+    fn each_audit_line_must_be_present_once() {
         let file = |path: &str| (path == "a.rs").then(|| RUST.to_owned());
         let table = format!(
             "# a comment\na\ta.rs::one\t{SAID}\n1\ta.rs::gone\t{SAID}\na\t-\tby design: it cannot arise\nb a.rs\n"
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_are_found() {
+    fn requirements_without_proof_or_sentence_are_reported() {
         assert_eq!(faults("a.rs::one", "so"), ["a.tsv:87: R86 has no sentence that says how it holds"]);
         assert_eq!(check(PART, "", |_| None).len(), 1);
         assert_eq!(check(PART, "R2\t-\tby design: it cannot arise\n", |_| None).len(), 2);

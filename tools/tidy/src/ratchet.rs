@@ -142,22 +142,22 @@ mod tests {
     }
 
     #[test]
-    fn accepts_the_counts_of_the_table() {
+    fn accepts_counts_equal_to_the_ratchet_table() {
         check(TABLE, &[("ant", 6), ("bee", 6)], &[]);
     }
 
     #[test]
-    fn reports_higher_counts() {
+    fn reports_counts_above_the_ratchet_table() {
         check(TABLE, &[("ant", 7), ("bee", 6)], &["ant: ant rose from 6 to 7"]);
     }
 
     #[test]
-    fn treats_a_missing_row_as_zero() {
+    fn treats_a_missing_ratchet_row_as_zero() {
         check(TABLE, &[("ant", 6), ("bee", 6), ("cat\tpaws", 4)], &["cat, paws: cat\tpaws rose from 0 to 4"]);
     }
 
     #[test]
-    fn reports_lower_counts() {
+    fn reports_counts_below_the_ratchet_table() {
         check(
             TABLE,
             &[("ant", 5)],
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_malformed_tables() {
+    fn reports_malformed_ratchet_tables() {
         let found = [("ant", 6), ("bee", 6)];
         let form = "x.tsv: differs from the form that `make ratchets` writes: sorted, without zeros";
         check("# Legs.\n# animal\tlegs\nbee\t6\nant\t6\n", &found, &[form]);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn lowers_and_removes_rows_but_never_raises_them() {
+    fn lowers_and_removes_ratchet_rows_but_never_raises_them() {
         let lowered = |found: &[(&str, usize)]| RATCHET.lowered(TABLE, &counts(found)).expect("a table");
         let text = |rows: &str| format!("# Legs.\n# animal\tlegs\n{rows}");
         assert_eq!(lowered(&[("ant", 6), ("bee", 6)]), (TABLE.to_owned(), vec![]));

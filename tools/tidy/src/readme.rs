@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_marked_part_is_replaced() {
+    fn only_the_marked_part_of_the_readme_is_replaced() {
         let text = format!("before\n{BEGIN}old\n{END}\nafter\n");
         assert_eq!(replaced(&text, "new\n"), format!("before\n{BEGIN}new\n{END}\nafter\n"));
     }

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_found_in_prose_and_in_names() {
+    fn requirement_numbers_are_found_in_prose_and_function_names() {
         assert_eq!(numbers("/// Proves R1 and R20, not R999 nor VAR3 nor R2x"), [1, 20]);
         assert_eq!(numbers("fn r7_halves() {} fn the_queue_r8() {} let r9 = 1;"), [7, 8]);
     }

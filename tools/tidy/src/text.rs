@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_must_name_an_issue() {
+    fn a_todo_comment_must_name_an_issue() {
         assert_eq!(
             loose_ends(&workspace("a.rs", "// TODO later\n// TODO(#7): later\n// METHODTODO")).len(),
             1
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_no_module_declares_is_found() {
+    fn a_source_file_outside_the_module_tree_is_reported() {
         let source = |path: &str, text: &str| SourceFile { path: path.into(), text: text.into() };
         let member = crate::Crate {
             name: "x".into(),
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_names_without_information() {
+    fn finds_uninformative_names() {
         let check = |path: &str, text: &str, expected: usize| {
             assert_eq!(empty_names(&workspace(path, text)).len(), expected, "{path} {text}");
         };
@@ -366,13 +366,13 @@ mod tests {
     }
 
     #[test]
-    fn unsafe_is_seen_outside_its_floors_only() {
+    fn unsafe_code_is_reported_only_outside_its_permitted_folders() {
         assert_eq!(unsafe_code(&workspace("data/net/src/lib.rs", "    unsafe { x() }")).len(), 1);
         assert_eq!(unsafe_code(&workspace("foundation/sys/src/lib.rs", "    unsafe { x() }")).len(), 0);
     }
 
     #[test]
-    fn connections_are_opened_in_one_place() {
+    fn connections_opened_outside_data_net_are_reported() {
         let check = |path: &str, expected: usize| {
             let line = "let descriptor = Descriptor::connect(socket, &address)?;";
             assert_eq!(own_connections(&workspace(path, line)).len(), expected, "{path}");
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_system_is_an_argument() {
+    fn direct_file_system_access_is_reported() {
         let check = |path: &str, text: &str, expected: usize| {
             assert_eq!(own_files(&workspace(path, text)).len(), expected, "{path}: {text}");
         };
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn uncounted_atomics_are_found() {
+    fn uncounted_atomics_in_the_scheduler_are_reported() {
         let check = |path: &str, line: &str, expected: usize| {
             assert_eq!(uncounted_atomics(&workspace(path, line)).len(), expected, "{path}: {line}");
         };
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn long_files_are_found() {
+    fn files_above_the_line_limit_are_reported() {
         assert_eq!(long_files(&workspace("a.rs", &"x\n".repeat(MAX_FILE_LINES))).len(), 0);
         assert_eq!(long_files(&workspace("a.rs", &"x\n".repeat(MAX_FILE_LINES + 1))).len(), 1);
     }

@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn skips_hidden_folders_and_build_results() {
+    fn hidden_folders_and_build_output_are_skipped() {
         let skipped = [(".git", false), ("target", true), ("target", false), ("tests", true)];
         assert_eq!(skipped.map(|(name, manifest)| is_skipped(name, manifest)), [true, true, false, false]);
     }

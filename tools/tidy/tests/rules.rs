@@ -16,32 +16,32 @@ fn check(rule: impl Fn(&Workspace) -> Vec<BrokenRule>) {
 }
 
 #[test]
-fn arrows_between_crates_point_down() {
+fn crates_depend_only_on_lower_floors() {
     check(house::edges);
 }
 
 #[test]
-fn the_map_allows_no_edge_that_is_not_there() {
+fn every_allowed_dependency_between_crates_is_used() {
     check(house::unused);
 }
 
 #[test]
-fn the_drawing_shows_the_arrows_of_cargo() {
+fn the_architecture_drawing_shows_cargos_dependencies() {
     check(drawing::lies);
 }
 
 #[test]
-fn mended_faults_have_tests() {
+fn every_fixed_finding_has_a_test() {
     check(findings::gaps);
 }
 
 #[test]
-fn circles_of_modules_do_not_grow() {
+fn import_circles_of_modules_do_not_grow() {
     check(circles::grown);
 }
 
 #[test]
-fn every_crate_has_its_opening_page() {
+fn every_crate_has_documentation_of_its_root() {
     check(text::opening_pages);
 }
 
@@ -56,12 +56,12 @@ fn unsafe_code_lives_in_foundation_and_sched() {
 }
 
 #[test]
-fn connections_are_opened_in_one_place() {
+fn server_connections_are_opened_only_in_data_net() {
     check(text::own_connections);
 }
 
 #[test]
-fn files_are_reached_through_files() {
+fn configuration_files_are_read_only_through_the_files_trait() {
     check(text::own_files);
 }
 
@@ -71,52 +71,52 @@ fn atomics_of_the_scheduler_are_counted() {
 }
 
 #[test]
-fn threads_drop_nothing_that_was_made_late() {
+fn thread_local_values_lack_late_destructors() {
     check(text::dropped_by_threads);
 }
 
 #[test]
-fn every_file_is_compiled() {
+fn every_source_file_is_in_the_module_tree() {
     check(text::orphans);
 }
 
 #[test]
-fn no_file_is_past_reading() {
+fn source_files_stay_below_the_line_limit() {
     check(text::long_files);
 }
 
 #[test]
-fn the_readme_lists_every_missing_word() {
+fn the_readme_lists_every_unimplemented_keyword() {
     check(readme::stale);
 }
 
 #[test]
-fn no_promise_is_loose() {
+fn todo_comments_name_an_issue() {
     check(text::loose_ends);
 }
 
 #[test]
-fn names_carry_information() {
+fn file_and_item_names_are_informative() {
     check(text::empty_names);
 }
 
 #[test]
-fn every_dependency_is_allowed() {
+fn every_dependency_has_an_allowed_licence() {
     check(licences::denied);
 }
 
 #[test]
-fn the_benchmark_s_lock_file_matches_the_manifests() {
+fn the_benchmarks_lock_file_matches_the_manifests() {
     check(locks::apart);
 }
 
 #[test]
-fn every_row_has_a_help_text() {
+fn every_keyword_row_has_a_help_text() {
     check(rows::without_help);
 }
 
 #[test]
-fn every_requirement_of_a_table_is_proven() {
+fn every_requirement_has_a_test_or_a_reason() {
     check(proofs::gaps);
 }
 
@@ -126,11 +126,11 @@ fn indirect_english_does_not_grow() {
 }
 
 #[test]
-fn types_do_not_gain_methods() {
+fn the_number_of_methods_per_type_does_not_grow() {
     check(methods::grown);
 }
 
 #[test]
-fn crates_share_no_more_type_names() {
+fn the_number_of_shared_type_names_does_not_grow() {
     check(names::grown);
 }

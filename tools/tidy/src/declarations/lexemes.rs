@@ -143,14 +143,14 @@ mod tests {
     }
 
     #[test]
-    fn skips_comments() {
+    fn the_lexer_skips_comments() {
         check("a // b \" '\nc /* d /* e */ f / * */ g", "a c g");
         check("a //", "a");
         check("a /* b", "a");
     }
 
     #[test]
-    fn skips_strings() {
+    fn the_lexer_skips_string_literals() {
         check(r#"a "b \" { \\" c "" d"#, "a c d");
         check(r##"a r"b \" c r#"d " e"# f br"g" h"##, "a c f h");
         check("a \"b", "a");
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn distinguishes_characters_from_lifetimes() {
+    fn distinguishes_character_literals_from_lifetimes() {
         check(r"a '{' b '\'' c '\u{7d}' d '\\' e 'é' f", "a b c d e f");
         check("X<'a, 'b>(&'static str)", "X < a , b > ( & static str )");
     }

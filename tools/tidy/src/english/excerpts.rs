@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn separates_the_comments_of_rust() {
+    fn distinguishes_doc_and_inline_comments() {
         check(
             "data/x/src/a.rs",
             "//! One.\n\nfn f() {\n    /// Two.\n    // Three.\n    let x = 1; // Four.\n}\n",
@@ -161,14 +161,14 @@ mod tests {
     }
 
     #[test]
-    fn reads_names_of_rust_tests_as_words() {
+    fn splits_rust_test_names_into_words() {
         check("a.rs", "#[test]\n#[ignore]\nfn a_b() {}\nfn c_d() {}\n", &[(TextKind::TestName, 3, "a b")]);
         check("a.rs", "  #[tokio::test]\n  async fn a_b() {}\n", &[(TextKind::TestName, 2, "a b")]);
         check("a.rs", "#[test]\n\n\n\n\n\nfn a_b() {}\n", &[]);
     }
 
     #[test]
-    fn reads_messages_of_crates_that_speak_with_operators() {
+    fn collects_string_messages_only_of_operator_facing_crates() {
         let text = "    let text = format!(\"the \\\"file\\\" is there\", \"and a second one\");\n";
         let messages =
             [(TextKind::Message, 1, "the \\\"file\\\" is there"), (TextKind::Message, 1, "and a second one")];
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_comments_docstrings_and_long_names_of_python() {
+    fn collects_python_comments_docstrings_and_long_function_names() {
         check(
             "tests/a.py",
             "# One.\n\"\"\"Two.\nThree.\n\"\"\"\n\'\'\'Four.\'\'\'\ndef test_five(x):\n",
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn separates_the_manual_from_other_pages() {
+    fn distinguishes_the_manual_from_other_markdown_pages() {
         check("doc/manual/src/a.md", "One.\n", &[(TextKind::Manual, 1, "One.")]);
         check("doc/design/a.md", "One.\n", &[(TextKind::Page, 1, "One.")]);
         check("README.md", "One.\n", &[(TextKind::Page, 1, "One.")]);

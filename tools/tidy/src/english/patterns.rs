@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn spares_the_question_for_an_identity() {
+    fn ignores_the_server_question_who_is_it() {
         check("says to who is it", &[]);
         check("to who is italic", &[(1, "to who is")]);
         check("to who is there", &[(1, "to who is")]);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_clauses_in_place_of_nouns() {
+    fn finds_free_relative_clauses_used_as_nouns() {
         check("What is read, and what the peer does", &[(2, "What is"), (2, "what the")]);
         check("what others wrote of what happened", &[(2, "what others"), (2, "what happened")]);
         check("what we want, somewhat is whatever it is", &[(2, "what we")]);
@@ -138,14 +138,14 @@ mod tests {
     }
 
     #[test]
-    fn finds_conditions_without_a_name() {
+    fn finds_unnamed_conditions_after_as() {
         check("sent as it is, as they came", &[(6, "as it is"), (6, "as they came")]);
         check("as it stands, as it has been", &[(6, "as it stands"), (6, "as it has")]);
         check("as it reads, as its", &[]);
     }
 
     #[test]
-    fn counts_words_for_each_pattern_that_matches_them() {
+    fn counts_a_phrase_once_for_each_matching_pattern() {
         check("nobody knows what nobody says", &[(2, "what nobody"), (3, "nobody"), (3, "nobody")]);
     }
 }

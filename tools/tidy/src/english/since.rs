@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_hits_in_texts_that_their_file_lacked() {
+    fn keeps_english_hits_that_were_not_in_the_old_file() {
         let hits = [hit("a.rs", "is told"), hit("a.rs", "was told"), hit("b.rs", "is told")];
         let old = |path: &'static str, text: &str| HashMap::from([(path, text.to_owned())]);
         let kept = |old: HashMap<&str, String>| -> Vec<String> {
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_every_hit_when_every_text_is_old() {
+    fn keeps_every_english_hit_if_all_were_in_the_old_files() {
         let hits = [hit("a.rs", "is told")];
         assert_eq!(added(hits.iter().collect(), &HashMap::from([("a.rs", "/// is told".into())])).len(), 1);
     }
