@@ -59,6 +59,15 @@ impl BodyRemainder {
         }
     }
 
+    /// The length of the whole payload, if it is known. `received` bytes of it arrived.
+    pub(crate) fn whole(&self, received: u64) -> Option<u64> {
+        match self {
+            BodyRemainder::Length(left) => Some(received + left),
+            BodyRemainder::Done => Some(received),
+            BodyRemainder::Chunked(_) | BodyRemainder::UntilEnd | BodyRemainder::UntilClose => None,
+        }
+    }
+
     /// Counts the body's share of `there` available bytes, and returns it.
     #[inline]
     fn take(&mut self, there: usize) -> usize {

@@ -24,9 +24,8 @@ use crate::trailers::Trailers;
 
 /// One filter on one direction of a stream. Each error ends the stream.
 pub trait Filter {
-    /// Called before a head is sent. The filter of a response also gets the `request`, as edited by rules. True if the filter may
-    /// change the body's length.
-    fn head(&mut self, _head: &mut Message, _request: Option<&Message>, _now: Tick) -> Result<bool, Failed> {
+    /// Called before a head is sent. True if the filter may change the body's length.
+    fn head(&mut self, _head: &mut Message, _context: &HeadContext<'_>) -> Result<bool, Failed> {
         Ok(false)
     }
 
@@ -59,6 +58,18 @@ pub trait Filter {
     fn restart(&mut self) {}
 }
 
+/// The facts that a filter gets with a head.
+#[derive(Clone, Copy)]
+pub struct HeadContext<'m> {
+    /// The request of a response, as edited by rules.
+    pub request: Option<&'m Message>,
+    /// Size of the payload, if it is announced or if all of it was received. 0 for a message without a body.
+    pub length: Option<u64>,
+    /// Whether the message marks the end of the body. Otherwise the body ends with the connection, or is a tunnel.
+    pub is_delimited: bool,
+    pub now: Tick,
+}
+
 /// A filter failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failed;
@@ -67,17 +78,34 @@ pub struct Failed;
 pub struct FilterOutput<'o> {
     bytes: &'o mut Vec<u8>,
     limit: usize,
+    spent_us: u32,
 }
 
 impl<'o> FilterOutput<'o> {
     /// An output of up to `limit` bytes into an empty vector.
     pub fn new(bytes: &'o mut Vec<u8>, limit: usize) -> Self {
-        FilterOutput { bytes, limit }
+        FilterOutput { bytes, limit, spent_us: 0 }
+    }
+
+    /// Adds an estimate of the CPU time that the filter used, in microseconds. After half a millisecond other tasks run. Most filters use
+    /// too little to count.
+    pub fn spend(&mut self, microseconds: u32) {
+        self.spent_us = self.spent_us.saturating_add(microseconds);
     }
 
     /// Bytes that still fit.
     pub fn room(&self) -> usize {
         self.limit.saturating_sub(self.bytes.len())
+    }
+
+    /// Lets `write` fill the room from its front. It returns the number of bytes that it wrote.
+    pub fn fill_with<E>(&mut self, write: impl FnOnce(&mut [u8]) -> Result<usize, E>) -> Result<(), E> {
+        let length = self.bytes.len();
+        self.bytes.resize(self.limit.max(length), 0);
+        let written = write(&mut self.bytes[length..]);
+        let added = *written.as_ref().unwrap_or(&0);
+        self.bytes.truncate(length + added);
+        written.map(|_| ())
     }
 
     /// Appends as many of these bytes as fit, and returns their number.
@@ -120,6 +148,8 @@ pub struct FilterChain {
     stages: Vec<FilterStage>,
     /// Maximum bytes that each filter gets and outputs in one call, and that are held for it.
     limit: usize,
+    /// The CPU time of this turn, as estimated by the filters.
+    spent_us: u32,
 }
 
 struct FilterStage {
@@ -162,7 +192,7 @@ impl FilterStage {
 impl FilterChain {
     /// A chain without filters. Each filter will get up to `limit` bytes per call.
     pub fn new(limit: usize) -> Self {
-        FilterChain { stages: Vec::new(), limit }
+        FilterChain { stages: Vec::new(), limit, spent_us: 0 }
     }
 
     /// Adds a filter after the others.
@@ -182,16 +212,26 @@ impl FilterChain {
         self.stages.iter_mut().for_each(FilterStage::begin);
     }
 
+    /// Begins to count the CPU time of the filters.
+    pub(crate) fn begin_turn(&mut self) {
+        self.spent_us = 0;
+    }
+
+    /// The CPU time since [`begin_turn`](Self::begin_turn), as estimated by the filters, in microseconds.
+    pub(crate) fn spent_us(&self) -> u32 {
+        self.spent_us
+    }
+
     /// Restarts the filters for the body that [`FilterChain::begin`] started, because it is the previous body again.
     pub fn restart(&mut self) {
         self.stages.iter_mut().for_each(|stage| stage.filter.restart());
     }
 
     /// Passes the head to all filters. True if any of them may change the body's length.
-    pub fn head(&mut self, head: &mut Message, request: Option<&Message>, now: Tick) -> Result<bool, Failed> {
+    pub fn head(&mut self, head: &mut Message, context: &HeadContext<'_>) -> Result<bool, Failed> {
         let mut resizes = false;
         for stage in &mut self.stages {
-            resizes |= stage.filter.head(head, request, now)?;
+            resizes |= stage.filter.head(head, context)?;
         }
         Ok(resizes)
     }
@@ -214,7 +254,9 @@ impl FilterChain {
                 continue;
             }
             let mut added = OutputBlock::take();
-            let is_all = stage.filter.idle(now, &mut FilterOutput::new(&mut added.0, self.limit))?;
+            let output = &mut FilterOutput::new(&mut added.0, self.limit);
+            let is_all = stage.filter.idle(now, output)?;
+            self.spent_us = self.spent_us.saturating_add(output.spent_us);
             goes_on(is_all, &added.0)?;
             stage.is_fresh = !is_all;
             self.pass_on(at, &added.0, false, now, out)?;
@@ -244,7 +286,9 @@ impl FilterChain {
             }
             if stage.life == Life::Ending {
                 let mut added = OutputBlock::take();
-                let is_all = stage.filter.end(now, &mut FilterOutput::new(&mut added.0, limit))?;
+                let output = &mut FilterOutput::new(&mut added.0, limit);
+                let is_all = stage.filter.end(now, output)?;
+                self.spent_us = self.spent_us.saturating_add(output.spent_us);
                 goes_on(is_all, &added.0)?;
                 if is_all {
                     stage.life = Life::Ended;
@@ -324,6 +368,7 @@ impl FilterChain {
         let mut replacement = OutputBlock::take();
         let output = &mut FilterOutput::new(&mut replacement.0, limit);
         let passed = stage.filter.payload(shown, more, now, output)?;
+        self.spent_us = self.spent_us.saturating_add(output.spent_us);
         let passed = passed.settled(shown, more, now, &replacement.0);
         let count = passed.count;
         stage.until = passed.until;

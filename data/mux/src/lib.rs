@@ -28,7 +28,7 @@ mod way;
 
 pub use body::{BodyFlow, FlowSide, FlowState, KeptBody};
 pub use connector::StreamConnector;
-pub use filter::{Failed, Filter, FilterChain, FilterOutput, More, Passed};
+pub use filter::{Failed, Filter, FilterChain, FilterOutput, HeadContext, More, Passed};
 pub use message::{HeadError, HeadErrorKind, HeadOptions, Message, ReadHead};
 pub use multiplexer::{Multiplexer, OwnerHandle, Pace, SharedStream, TurnEnd, take_freed, trace, trim};
 pub use persistence::ConnectionMode;

@@ -20,7 +20,7 @@ use weir_sys::Errno;
 
 use crate::body::{BodyFlow, BodyRemainder, FlowSide, FlowState, KeptBody};
 use crate::connector::{Indirect, StreamConnector};
-use crate::filter::{Failed, Filter, FilterChain};
+use crate::filter::{Failed, Filter, FilterChain, HeadContext};
 use crate::message::Message;
 use crate::pipes::Pipes;
 use crate::progress::{BodyDelta, BodyProgress};
@@ -133,9 +133,11 @@ impl Transfer {
     /// Passes the head of this body to the filters. `request` is the request of a response. True if a filter may change the body's
     /// length. Then the head must not announce a length.
     pub fn head(&mut self, head: &mut Message, request: Option<&Message>) -> Result<bool, Failed> {
+        let (length, is_delimited) =
+            (self.flow.framing.whole(self.flow.payload()), !self.flow.ends_with_source());
         let Some(filtered) = self.filtered() else { return Ok(false) };
         let now = weir_sched::now();
-        let resizes = filtered.chain.head(head, request, now)?;
+        let resizes = filtered.chain.head(head, &HeadContext { request, length, is_delimited, now })?;
         if filtered.ended {
             // The message ends with its head, and filters cannot add a body.
             let _ = filtered.chain.end(&mut filtered.trailers, now, &mut Vec::new())?;
@@ -302,9 +304,13 @@ impl FilteredBytes {
             return FlowState::Failed(FlowSide::Sink, weir_net::ConnectionFault::Io(Errno::PIPE));
         }
         let now = weir_sched::now();
+        self.chain.begin_turn();
         for _ in 0..ROUNDS {
             if let Some(stop) = self.send(flow, sink) {
                 return stop;
+            }
+            if self.chain.spent_us() > LONGEST_TURN_US {
+                break;
             }
             match self.filter(flow, source, now) {
                 Ok(true) => {}
@@ -511,6 +517,8 @@ impl FilteredBytes {
 
 /// Maximum receives in one call, before other tasks run. Higher than in [`BodyFlow`], because pieces are small.
 const ROUNDS: usize = 32;
+/// Estimated CPU time of the filters after which other tasks run, in microseconds.
+const LONGEST_TURN_US: u32 = 500;
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@ use weir_sched::sleep_until;
 
 use super::*;
 use crate::body::tests::{arrived, pair, run};
-use crate::filter::{FilterOutput, More, Passed};
+use crate::filter::{FilterOutput, HeadContext, More, Passed};
 
 /// The events in order, each with its filter.
 type Journal = Rc<RefCell<Vec<String>>>;
@@ -415,8 +415,8 @@ impl Failing {
 }
 
 impl Filter for Failing {
-    fn head(&mut self, _: &mut Message, request: Option<&Message>, _: Tick) -> Result<bool, Failed> {
-        self.call(if request.is_some() { "answer" } else { "head" }, true)
+    fn head(&mut self, _: &mut Message, context: &HeadContext<'_>) -> Result<bool, Failed> {
+        self.call(if context.request.is_some() { "answer" } else { "head" }, true)
     }
 
     fn payload(

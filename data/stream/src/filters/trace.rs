@@ -11,7 +11,7 @@ use weir_config::proxy::{FilterContext, filter};
 use weir_config::words::{Parsed, Words, fault};
 use weir_fingerprint::Canonical;
 use weir_model::{FilterArguments, FilterDirection};
-use weir_mux::{Failed, Filter, FilterOutput, Message, More, Passed, Trailers};
+use weir_mux::{Failed, Filter, FilterOutput, HeadContext, Message, More, Passed, Trailers};
 use weir_sched::Tick;
 
 use super::{FilterParts, Row, StreamFilter};
@@ -204,7 +204,7 @@ impl Trace {
 }
 
 impl Filter for Trace {
-    fn head(&mut self, head: &mut Message, _: Option<&Message>, _: Tick) -> Result<bool, Failed> {
+    fn head(&mut self, head: &mut Message, _: &HeadContext<'_>) -> Result<bool, Failed> {
         if self.is_quiet() {
             return Ok(false);
         }
@@ -356,7 +356,9 @@ mod tests {
         let mut message = Message::new(100);
         let head = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nX-A: B:c\r\n\r\n";
         assert!(message.read_kept(weir_http::Kind::Response, head).is_some());
-        assert_eq!(trace.head(&mut message, None, Tick::from_ms(7)), Ok(false), "it changes no length");
+        let context =
+            HeadContext { request: None, length: Some(3), is_delimited: true, now: Tick::from_ms(7) };
+        assert_eq!(trace.head(&mut message, &context), Ok(false), "it changes no length");
         let prefix = "[strm 0x2a(2a) 0x00000000 0x00000000] ";
         let lines = said();
         let traced: Vec<_> = lines.iter().filter_map(|line| line.strip_prefix(prefix)).collect();
