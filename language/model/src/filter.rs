@@ -69,11 +69,13 @@ impl Filter {
 pub struct FilterFacts<'a> {
     /// `set-bandwidth-limit` enables this limit.
     pub bandwidth: Option<BandwidthFacts<'a>>,
+    /// The filter compresses messages.
+    pub compresses: bool,
 }
 
 impl FilterFacts<'_> {
     /// None of the properties.
-    pub const NONE: Self = FilterFacts { bandwidth: None };
+    pub const NONE: Self = FilterFacts { bandwidth: None, compresses: false };
 }
 
 /// A bandwidth limit.

@@ -13,6 +13,7 @@ mod bind;
 mod check;
 mod check_script;
 mod client;
+mod compression;
 mod config;
 mod filter;
 pub mod fingerprints;
@@ -64,6 +65,7 @@ pub use check_script::{
     Expect, ExpectStatus, Expected, HeaderMatch, HealthCheck, HttpRequest, OwnExpected, TextMatch,
 };
 pub use client::{HttpClient, OcspUpdates};
+pub use compression::{Compression, CompressionAlgorithm, CompressionDirection, CompressionTuning};
 pub use config::Config;
 pub use filter::{
     BandwidthFacts, Filter, FilterArguments, FilterDirection, FilterFacts, FilterSequences, SharedRate,

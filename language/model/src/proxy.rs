@@ -19,6 +19,7 @@ use super::balance::{
 use super::bind;
 use super::bind::Bind;
 use super::check_script::CheckScripts;
+use super::compression::Compression;
 use super::filter::{Filter, FilterDirection, FilterSequences};
 use super::log::Logging;
 use super::mail::MailAlert;
@@ -287,6 +288,9 @@ pub struct Settings {
     pub checks: Arc<CheckScripts>,
     /// `email-alert`: mail alerts; none for no mails.
     pub mail_alert: Option<Arc<MailAlert>>,
+    /// `compression`.
+    #[canonical(flat)]
+    pub compression: Arc<Compression>,
     /// `default-server`.
     #[canonical(skip = "the servers have it")]
     pub default_server: Arc<ServerSettings>,
@@ -328,6 +332,7 @@ impl Default for Settings {
             persist_rdp_cookie: None,
             checks: Arc::default(),
             mail_alert: None,
+            compression: Arc::default(),
             default_server: Arc::default(),
         }
     }

@@ -7,6 +7,7 @@ use weir_fingerprint::Canonical;
 
 use super::bind::Shards;
 use super::check::CheckTuning;
+use super::compression::CompressionTuning;
 
 /// The settings of the `tune.*` words. None means that weir chooses.
 #[derive(Clone, Debug, PartialEq, Canonical)]
@@ -75,6 +76,8 @@ pub struct Tuning {
     pub timeline_slow: Option<Duration>,
     /// `spread-checks`, `max-spread-checks`, `tune.max-checks-per-thread`.
     pub checks: CheckTuning,
+    /// `maxcomprate`, `maxcompcpuusage`, `maxzlibmem`, `tune.comp.maxlevel`, `tune.zlib.*`.
+    pub compression: CompressionTuning,
     /// `tune.ring.queues`: the number of writer queues of a ring.
     pub ring_queues: Option<u32>,
 }
@@ -173,6 +176,7 @@ impl Default for Tuning {
             variable_sizes: VariableSizes::default(),
             timeline_slow: Some(TIMELINE_SLOW),
             checks: CheckTuning::default(),
+            compression: CompressionTuning::default(),
             ring_queues: None,
         }
     }
