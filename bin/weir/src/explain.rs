@@ -340,7 +340,7 @@ mod tests {
             ("shutdown-backup-sessions", "on-marked-up <action>"),
             ("sticky", "cookie SRV insert"),
             ("Rate Limit", "sc_http_req_rate"),
-            ("gzip", "does not compress answers yet"),
+            ("gzip", "compression algo zstd br gzip"),
             ("X-Forwarded-For", "option forwardfor"),
             ("429", "or a rule like 'http-request return status 429'"),
         ] {

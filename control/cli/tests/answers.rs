@@ -165,10 +165,7 @@ fn frontend_maxconn_and_rate_limit_commands_answer_like_haproxy() {
         ("set rate-limit sessions global", "Expects an integer value.\n\n"),
         ("set rate-limit sessions global 10", "\n"),
         ("set rate-limit ssl-sessions global 10", "\n"),
-        (
-            "set rate-limit http-compression global 10",
-            "'set rate-limit http-compression' is not implemented yet.\n\n",
-        ),
+        ("set rate-limit http-compression global 10", "\n"),
         ("clear counters", "\n"),
         ("clear counters all", "\n"),
         ("clear counters server be/s1", "Server counters cleared.\n\n"),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use weir_backend::{ProcessCounter, ProcessRate};
 use weir_stats::{FieldValue, InfoField, InfoRow};
-use weir_stream::instance::ProxyState;
+use weir_stream::instance::{CompressionLimits, ProxyState};
 use weir_stream::worker::ProcessCounters;
 
 use super::pulse::{PoolPulse, Pulse};
@@ -96,12 +96,23 @@ fn traffic(live: &LiveProcess, info: &mut InfoRow) {
     info.set(InfoField::SessRate, rates.rate(ProcessRate::Sessions, now_ms));
     info.set(InfoField::MaxSessRate, rates.rate_maximum(ProcessRate::Sessions, now_ms));
     tls(live, now_ms, info);
+    compression(live, now_ms, info);
     info.set(InfoField::MaxconnReached, narrow(rates.sum(ProcessCounter::LimitReached)));
     info.set(InfoField::PipesUsed, narrow(live.instance.pipes.used() as u64));
     info.set(InfoField::PipesFree, narrow(live.instance.pipes.free() as u64));
     info.set(InfoField::TotalBytesOut, sum(|counters| counters.bytes_out.value()));
     info.set(InfoField::TotalSplicedBytesOut, sum(|counters| counters.bytes_spliced.value()));
     info.set(InfoField::BytesOutRate, pulse_sum(live, |pulse| pulse.bytes_out_rate.load(Relaxed)));
+}
+
+fn compression(live: &LiveProcess, now_ms: u64, info: &mut InfoRow) {
+    let CompressionLimits { rate_limit, memory, .. } = &live.instance.compression;
+    let rates = &live.instance.rates;
+    info.set(InfoField::CompressBpsIn, rates.rate(ProcessRate::CompressedIn, now_ms));
+    info.set(InfoField::CompressBpsOut, rates.rate(ProcessRate::CompressedOut, now_ms));
+    info.set(InfoField::CompressBpsRateLim, narrow(u64::from(rate_limit.load(Relaxed)) * 1024));
+    info.set(InfoField::ZlibMemUsage, memory.used() as u64);
+    info.set(InfoField::MaxZlibMemUsage, memory.limit() as u64);
 }
 
 fn tls(live: &LiveProcess, now_ms: u64, info: &mut InfoRow) {

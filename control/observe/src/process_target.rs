@@ -108,6 +108,7 @@ impl ProcessTarget for LiveTarget {
             Limit::ConnectionRate => limits.connection_rate.store(value, Relaxed),
             Limit::SessionRate => limits.session_rate.store(value, Relaxed),
             Limit::TlsRate => limits.tls_rate.store(value, Relaxed),
+            Limit::CompressionRate => self.live.instance.compression.rate_limit.store(value, Relaxed),
         }
         true
     }

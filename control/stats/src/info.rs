@@ -88,6 +88,8 @@ info_fields! {
     CompressBpsIn: 42, "CompressBpsIn", "MRPV", U32, "Number of bytes submitted to the HTTP compressor in this worker process over the last second";
     CompressBpsOut: 43, "CompressBpsOut", "MRPV", U32, "Number of bytes emitted by the HTTP compressor in this worker process over the last second";
     CompressBpsRateLim: 44, "CompressBpsRateLim", "CLPV", U32, "Limit of CompressBpsOut beyond which HTTP compression is automatically disabled";
+    ZlibMemUsage: 45, "ZlibMemUsage", "MGPV", U64, "Amount of memory used by HTTP compression on the current worker process (in bytes)";
+    MaxZlibMemUsage: 46, "MaxZlibMemUsage", "CLPV", U64, "Limit on the amount of memory used by HTTP compression above which it is automatically disabled (in bytes, see global.maxzlibmem)";
     Tasks: 47, "Tasks", "MGPV", U32, "Total number of tasks in the current worker process (active + sleeping)";
     RunQueue: 48, "Run_queue", "MGPV", U32, "Total number of active tasks+tasklets in the current worker process";
     IdlePct: 49, "Idle_pct", "MaPV", U32, "Percentage of last second spent waiting in the current worker thread";

@@ -44,7 +44,7 @@ use weir_model::{ConnectionSharing, ProcessValue, RulesetKind};
 use weir_net::{ConnectionLimit, SocketSizes};
 use weir_stream::closing::ClosingWindow;
 use weir_stream::instance::{
-    AddedServers, DescriptorMarks, Hooks, Instance, InstanceIdentity, ProcessLimits, Proxy,
+    AddedServers, CompressionLimits, DescriptorMarks, Hooks, Instance, InstanceIdentity, ProcessLimits, Proxy,
 };
 use weir_stream::variables::VariableLimits;
 use weir_syntax::{Files, SharedFiles};
@@ -212,6 +212,7 @@ pub fn instance(
         process_variables: RwLock::new(variables),
         variable_bytes: Arc::default(),
         refused,
+        compression: CompressionLimits::new(global.tuning.compression),
         hooks: Hooks::default(),
     };
     Ok(BuiltInstance { instance, tls, log_sinks })

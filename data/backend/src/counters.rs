@@ -123,12 +123,18 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> ObjectCounters<C,
     /// Counts one event of a rate. Call it only on this worker.
     #[inline]
     pub fn event(&self, worker: usize, rate: impl Into<usize>, now_ms: u64) {
+        self.events(worker, rate, 1, now_ms);
+    }
+
+    /// Counts several events of a rate. Call it only on this worker.
+    #[inline]
+    pub fn events(&self, worker: usize, rate: impl Into<usize>, count: u64, now_ms: u64) {
         let rate = rate.into();
         let counts = &self.block(worker).rates[rate];
         if let Some(ended) = counts.ended_second(now_ms) {
             self.fold(rate, ended);
         }
-        counts.add(now_ms);
+        counts.add(u32::try_from(count).unwrap_or(u32::MAX), now_ms);
     }
 
     /// Events in the second that ends now.

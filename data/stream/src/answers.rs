@@ -13,7 +13,7 @@ use weir_http::{BodySize, HeadFlags, KnownName, NoRoom, Version, status};
 use weir_model as config;
 use weir_model::RulesetKind;
 use weir_model::{Redirect, RedirectKind};
-use weir_mux::{BodyFlow, BodyProducer, FlowState, LocalService, StreamConnector};
+use weir_mux::{BodyFlow, BodyProducer, Failed, FlowState, LocalService, StreamConnector};
 use weir_net::SendOutcome;
 
 use crate::deadlines::{Waits, While};
@@ -392,7 +392,13 @@ impl ReplyPhase {
         self.stream.response.body.begin(BodyFlow::made());
         if self.stream.response.body.is_filtered() {
             let (message, request) = (&mut self.stream.response.message, &self.stream.request.message);
-            if self.stream.response.body.head(message, Some(request)).is_err() {
+            let stated = match self.stream.response.body.head(message, Some(request)) {
+                Ok(true) if request.head.version() >= Version::HTTP_11 => message.chunk(),
+                Ok(true) => message.unframe(),
+                Ok(false) => Ok(()),
+                Err(Failed) => return Err(Ending::new(By::Internal, During::Headers)),
+            };
+            if stated.is_err() {
                 return Err(Ending::new(By::Internal, During::Headers));
             }
         }

@@ -35,6 +35,14 @@ impl Stream {
     }
 }
 
+/// Reports to the filters that the request's head will be sent.
+#[inline]
+pub(crate) fn notify_of_request(stream: &mut Stream) {
+    if let Some(attached) = &stream.attached {
+        attached.iter().for_each(|attachment| attachment.request_leaves(&mut stream.request.message));
+    }
+}
+
 #[cold]
 fn attach(stream: &mut Stream, proxy: &Proxy) {
     let kept = stream.frontend.instance().limits.buffer_size;

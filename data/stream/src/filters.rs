@@ -8,6 +8,7 @@
 //! the events of the stream. `filtering.rs` attaches them.
 
 mod bandwidth;
+mod compression;
 mod shared_bandwidth;
 #[cfg(test)]
 mod tests;
@@ -24,13 +25,15 @@ use weir_model::{FilterArguments, FilterDirection, FilterFacts, Visit};
 use weir_mux::Filter;
 
 pub(crate) use self::bandwidth::limit_bandwidth;
+pub(crate) use self::compression::response_algorithm;
 
 use crate::instance::Proxy;
 use crate::stream::Stream;
 use crate::stream::attached::Attachment;
 
 /// Every filter, in the order used in error messages.
-pub(crate) static FILTERS: FilterTable = FilterTable::new(&[bandwidth::ROWS, trace::ROWS, NOT_YET]);
+pub(crate) static FILTERS: FilterTable =
+    FilterTable::new(&[bandwidth::ROWS, compression::ROWS, trace::ROWS, NOT_YET]);
 
 /// The row of a filter.
 type Row = rows::Row<FilterReader>;
@@ -38,9 +41,6 @@ type Row = rows::Row<FilterReader>;
 /// Filters of HAProxy's language that are not implemented yet. Their use is an error.
 const NOT_YET: &[Row] = &[
     Row::not_yet("cache", "<name>", "keep responses in a cache"),
-    Row::not_yet("comp-req", "", "compress requests"),
-    Row::not_yet("comp-res", "", "compress responses"),
-    Row::not_yet("compression", "", "compress messages"),
     Row::not_yet("fcgi-app", "<name>", "speak FastCGI with servers"),
     Row::not_yet("opentracing", "[id <id>] config <file>", "report streams to OpenTracing"),
     Row::not_yet("spoe", "[engine <name>] config <file>", "ask agents"),

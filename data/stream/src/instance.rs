@@ -12,11 +12,12 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 
 use weir_backend::counters::{BackendCounters, FrontendCounters, ListenerCounters, ProcessRates};
 use weir_backend::{Backend, ServerKey};
+use weir_compression::EncoderMemory;
 use weir_events::LogSink;
 use weir_expr::{ObjectLookup, ProcessFacts, TimeZone, Value, VariableStore};
 use weir_model::{
-    Bind, LoggedErrors, Mode, Proxy as ProxyConfig, RulesetKind, Server as ServerConfig, StatusCodes,
-    Userlist,
+    Bind, CompressionTuning, LoggedErrors, Mode, Proxy as ProxyConfig, RulesetKind, Server as ServerConfig,
+    StatusCodes, Userlist,
 };
 use weir_net::{ConnectionLimit, SocketSizes};
 use weir_sched::TaskKey;
@@ -66,8 +67,33 @@ pub struct Instance {
     pub variable_bytes: Arc<AtomicUsize>,
     /// Refused messages, for `show errors`.
     pub refused: crate::errors::RefusedMessages,
+    /// The settings and limits of compression.
+    pub compression: CompressionLimits,
     /// Functions of higher-level crates, called by streams.
     pub hooks: Hooks,
+}
+
+/// The settings and limits of compression.
+#[derive(Debug)]
+pub struct CompressionLimits {
+    /// The settings of the global section.
+    pub tuning: CompressionTuning,
+    /// `maxcomprate` in kilobytes per second, 0 for none. The runtime API can change it.
+    pub rate_limit: AtomicU32,
+    /// `maxzlibmem`.
+    pub memory: Arc<EncoderMemory>,
+}
+
+impl CompressionLimits {
+    /// The limits of these settings.
+    pub fn new(tuning: CompressionTuning) -> Self {
+        let bytes = usize::try_from(u64::from(tuning.memory_limit) << 20).unwrap_or(usize::MAX);
+        CompressionLimits {
+            tuning,
+            rate_limit: AtomicU32::new(tuning.rate_limit),
+            memory: Arc::new(EncoderMemory::new(bytes)),
+        }
+    }
 }
 
 /// Functions of higher-level crates, called by streams. All are optional.

@@ -12,7 +12,7 @@ use weir_expr::FetchResult;
 use weir_expr::context::CaptureSide;
 use weir_http::Head;
 use weir_model::password::PasswordHash;
-use weir_model::{Location, Proxy, Timeouts, Userlist};
+use weir_model::{CompressionAlgorithm, Location, Proxy, Timeouts, Userlist};
 use weir_mux::{Message, StreamConnector};
 use weir_net::ConnectionLimit;
 use weir_sys::Address;
@@ -133,6 +133,11 @@ pub trait FetchView {
     /// The captured headers of one message, by slot.
     fn captured(&self, _side: CaptureSide) -> &[Option<Box<[u8]>>] {
         &[]
+    }
+
+    /// The algorithm that compresses the response. `None` if it is not compressed.
+    fn response_compression(&self) -> Option<CompressionAlgorithm> {
+        None
     }
 
     /// The unique ID (`unique-id-format`), generated on first use.

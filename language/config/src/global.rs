@@ -4,6 +4,7 @@
 //! [`weir_model::Global`]. Several `global` sections add up.
 
 mod client;
+mod compression;
 mod context;
 mod cpu;
 mod environment;
@@ -37,6 +38,7 @@ pub(crate) static GLOBAL_KEYWORDS: Table<GlobalReader> = Table::new(&[
     profiling::ROWS,
     cpu::ROWS,
     limits::ROWS,
+    compression::ROWS,
     logging::ROWS,
     sockets::ROWS,
     statuses::ROWS,

@@ -8,6 +8,7 @@
 pub(crate) mod balancing;
 mod captures;
 pub(crate) mod checks;
+mod compression;
 mod errors;
 pub(crate) mod filters;
 mod finish;
@@ -35,7 +36,7 @@ use weir_expr::AclTable;
 use weir_syntax::{Diagnostic, Diagnostics, FileId, Layout, Line, SourceMap, Span, Word};
 
 pub use crate::draft::filter::{FilterContext, FilterReader, FilterTable, ReadFilter};
-pub use filters::filter;
+pub use filters::{filter, implied_filter};
 pub use finish::OtherSections;
 pub use keywords::{PROXY_KEYWORDS, ProxyReader};
 pub use logging::read_log_target;
@@ -202,7 +203,7 @@ impl<'r> ProxyParser<'r> {
     pub fn end_section(&mut self, global_logs: &[Arc<LogTarget>], diagnostics: &mut Diagnostics) {
         let Some(mut draft) = self.current.take() else { return };
         draft.proxy.settings.logging.targets.settle(global_logs);
-        finish::end_of_section(&mut draft, diagnostics);
+        finish::end_of_section(&mut draft, self.keywords, diagnostics);
         match draft.section {
             DraftSection::Defaults { .. } => self.end_defaults(draft),
             DraftSection::Proxy(_) => self.finished.push(FinishedProxy::from(draft)),

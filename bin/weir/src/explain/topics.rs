@@ -72,11 +72,23 @@ static TOPICS: &[Topic] = &[
          weir' in the manual.",
         &["crt", "set ssl cert", "strict-sni"],
     ),
-    missing(
-        &["gzip", "compress", "deflate", "brotli", "zstd"],
-        "compression algo",
-        "weir does not compress answers yet: 'compression' is refused. Servers may compress, and weir forwards their answers unchanged.",
-        &["compression algo"],
+    topic(
+        &["gzip", "compress", "deflate", "brotli", "zstd", "breach"],
+        "Responses are compressed for clients that accept it: list the algorithms, and the media types that become smaller. Pages with \
+         secrets beside text from the request should not be compressed for requests from other sites (BREACH).",
+        &[
+            "compression algo zstd br gzip",
+            "compression type text/ application/json application/javascript image/svg+xml",
+            "http-request del-header accept-encoding if { req.hdr(sec-fetch-site) -m str cross-site }",
+        ],
+        &[
+            "compression algo",
+            "compression type",
+            "filter comp-res",
+            "res.comp_algo",
+            "maxzlibmem",
+            "tune.comp.maxlevel",
+        ],
     ),
     missing(
         &["cache", "caching"],

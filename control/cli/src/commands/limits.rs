@@ -48,9 +48,7 @@ fn set_rate_limit(context: &mut CommandContext<'_>, arguments: &CommandArguments
         "connections" => Limit::ConnectionRate,
         "sessions" => Limit::SessionRate,
         "ssl-sessions" => Limit::TlsRate,
-        "http-compression" => {
-            return CommandOutcome::error(format!("'set rate-limit {what}' is not implemented yet.\n"));
-        }
+        "http-compression" => Limit::CompressionRate,
         _ => return CommandOutcome::error(RATE_LIMITS),
     };
     match arguments.word(2).parse() {

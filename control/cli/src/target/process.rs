@@ -95,6 +95,8 @@ pub enum Limit {
     SessionRate,
     /// Client TLS connections per second. 0 for no limit.
     TlsRate,
+    /// `maxcomprate`, in kilobytes per second.
+    CompressionRate,
 }
 
 /// The source of a variable's new value.

@@ -19,10 +19,10 @@ impl SecondCounts {
         (counted != second && count > 0).then_some(counted)
     }
 
-    /// Counts an event. Call it only on the owning worker.
-    pub(super) fn add(&self, now_ms: u64) {
+    /// Counts events. Call it only on the owning worker.
+    pub(super) fn add(&self, events: u32, now_ms: u64) {
         let second = second_of(now_ms);
-        let count = self.of_second(second).saturating_add(1);
+        let count = self.of_second(second).saturating_add(events);
         self.slot(second).store(u64::from(second) << 32 | u64::from(count), Ordering::Relaxed);
     }
 
@@ -80,7 +80,7 @@ mod tests {
     fn the_maximum_rate_is_known_when_the_slot_of_a_second_is_reused() {
         let counts = SecondCounts::default();
         assert_eq!(counts.ended_second(10_500), None, "nothing was counted");
-        counts.add(10_500);
+        counts.add(1, 10_500);
         assert_eq!(
             [10_900, 11_500, 12_000].map(|now_ms| counts.ended_second(now_ms)),
             [None, None, Some(10)]
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn the_previous_second_counts_for_the_part_not_yet_elapsed() {
         let counts = SecondCounts::default();
-        (0..100).for_each(|_| counts.add(10_500));
+        (0..100).for_each(|_| counts.add(1, 10_500));
         for (now_ms, expected) in
             [(10_500, 100), (10_999, 100), (11_000, 100), (11_250, 75), (11_990, 1), (12_000, 0), (99_000, 0)]
         {
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn an_event_counts_until_the_end_of_the_next_second() {
         let counts = SecondCounts::default();
-        counts.add(7_999);
+        counts.add(1, 7_999);
         assert_eq!(read([&counts].into_iter(), 8_999), 1);
         assert_eq!(read([&counts].into_iter(), 9_000), 0);
     }

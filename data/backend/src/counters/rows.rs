@@ -261,11 +261,15 @@ pub enum ProcessRate {
     TlsKeys,
     /// Key exchanges with servers: `SslBackendKeyRate`.
     TlsServerKeys,
+    /// Bytes given to compression: `CompressBpsIn`.
+    CompressedIn,
+    /// Bytes that compression made of them: `CompressBpsOut`.
+    CompressedOut,
 }
 
 impl ProcessRate {
     /// The number of counters.
-    pub const COUNT: usize = Self::TlsServerKeys as usize + 1;
+    pub const COUNT: usize = Self::CompressedOut as usize + 1;
 }
 
 impl From<ProcessRate> for usize {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir_backend::Server;
 use weir_expr::context::CaptureSide;
 use weir_model::password::PasswordHash;
-use weir_model::{Location, RulesetKind, Timeouts};
+use weir_model::{CompressionAlgorithm, Location, RulesetKind, Timeouts};
 use weir_mux::{Message, ReadHead, StreamConnector};
 use weir_sys::Address;
 use weir_tables::Table;
@@ -173,6 +173,10 @@ impl FetchView for Stream {
 
     fn request_line(&self) -> Option<Ref<'_, Vec<u8>>> {
         Some(self.entry.request_line())
+    }
+
+    fn response_compression(&self) -> Option<CompressionAlgorithm> {
+        crate::filters::response_algorithm(self)
     }
 
     fn captured(&self, side: CaptureSide) -> &[Option<Box<[u8]>>] {

@@ -193,7 +193,7 @@ impl StreamFilter for BandwidthFilter {
         let data = self.data();
         let shared = self.shared.as_ref().map(|said| SharedRate { key: &said.key, table: &said.table, data });
         let bandwidth = Some(BandwidthFacts { name: &self.name, shared });
-        FilterFacts { bandwidth }
+        FilterFacts { bandwidth, ..FilterFacts::NONE }
     }
 }
 

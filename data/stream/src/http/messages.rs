@@ -14,6 +14,7 @@ use crate::deadlines::{Deadlines, Waits, While};
 use crate::drive::DriveStep;
 use crate::ending::{By, During, Ending};
 use crate::errors::MessageDirection;
+use crate::filtering;
 use crate::server::{AttemptFailure, retry};
 use crate::stream::attempts::Replay;
 use crate::stream::phases::ExchangePhase;
@@ -61,6 +62,7 @@ impl ExchangePhase {
     fn prepare_request(&mut self) -> PhaseResult {
         self.stream.request_phase().narrow_te()?;
         self.add_forwarding_fields()?;
+        filtering::notify_of_request(&mut self.stream);
         self.add_websocket_key()?;
         let pretends = self.stream.backend.config.settings.options.http_pretend_keep_alive;
         let mode = self.connection_mode();
@@ -503,6 +505,10 @@ impl ExchangePhase {
     #[cold]
     fn filter_request(&mut self) -> PhaseResult {
         self.stream.request.message.detach(&mut self.stream.client);
+        if !self.stream.request.body.inspect(&mut self.stream.client) {
+            self.stream.trace_mut().trace_coding(MessageDirection::Request, false);
+            return Err(self.malformed_request_body());
+        }
         match self.stream.request.body.head(&mut self.stream.request.message, None) {
             Ok(true) => self.stream.request.message.chunk().map_err(|_| no_room()),
             Ok(false) => Ok(()),
@@ -516,6 +522,8 @@ impl ExchangePhase {
         let Some(upstream) = &mut self.stream.server.upstream else { return Err(no_server()) };
         self.stream.response.message.detach(&mut upstream.connector);
         self.stream.response.begin_body(&upstream.connector, size);
+        // A body that arrived whole has a length. An invalid one is refused later.
+        let _ = self.stream.response.body.inspect(&mut upstream.connector);
         let resizes = self
             .stream
             .response

@@ -11,6 +11,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
+use weir_compression::EncoderPool;
 use weir_containers::{LocalArc, RcRef};
 use weir_http::CaseMap;
 use weir_mux::Pipes;
@@ -28,6 +29,8 @@ pub struct WorkerInstance {
     pub(crate) pipes: LocalArc<Pipes>,
     /// [`Instance::variable_bytes`].
     pub(crate) variable_bytes: LocalArc<AtomicUsize>,
+    /// The worker's encoders.
+    pub(crate) encoders: Rc<EncoderPool>,
     /// [`Instance::tables`].
     tables: Box<[LocalArc<Table>]>,
     /// A per-worker copy of [`ProcessLimits::header_case`](super::ProcessLimits::header_case), because messages hold counted references to
@@ -40,6 +43,7 @@ impl WorkerInstance {
         WorkerInstance {
             pipes: LocalArc::new(Arc::clone(&shared.pipes)),
             variable_bytes: LocalArc::new(Arc::clone(&shared.variable_bytes)),
+            encoders: EncoderPool::new(shared.compression.tuning, Arc::clone(&shared.compression.memory)),
             tables: shared.tables.iter().map(|table| LocalArc::new(Arc::clone(table))).collect(),
             header_case: shared.limits.header_case.clone().map(Arc::new),
             shared: Arc::clone(shared),

@@ -2,6 +2,8 @@
 
 use std::any::Any;
 
+use weir_mux::Message;
+
 use crate::stream::Stream;
 
 /// A filter's per-stream object that receives stream events. Every method is a no-op by default.
@@ -9,6 +11,9 @@ pub(crate) trait Attachment: Any {
     /// The backend was chosen, and its filters are attached. A backend's own filter receives the event directly after its attachment. A
     /// stream that ends before the choice does not send the event.
     fn backend_chosen(&self, _: &Stream) {}
+
+    /// The request's head is about to be sent to a server. It is not called again for a retry.
+    fn request_leaves(&self, _: &mut Message) {}
 
     /// The stream is dropped.
     fn detached(&mut self) {}

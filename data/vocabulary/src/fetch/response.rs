@@ -1,12 +1,12 @@
 //! The status line of the response, and captured values.
 
-use weir_expr::SampleType::{Int, Str};
+use weir_expr::SampleType::{Bool, Int, Str};
 use weir_expr::context::CaptureSide;
 use weir_expr::{ArgKind, ArgSpec, Args, ExpressionScope, FetchDecl, FetchResult, Needs, SampleType};
 
 use super::access::of_stream;
 use super::request::{digits, wire};
-use super::values::{number, text_if};
+use super::values::{number, text_if, truth};
 use super::{FetchRow, row, valid};
 use crate::view::{FetchView, MessageSide};
 
@@ -47,6 +47,12 @@ pub(super) const ROWS: &[FetchRow] = &[
             })
         },
     ),
+    row(answered("res.comp", Bool, "Whether we compress the response"), |view, _, _| {
+        truth(view.response_compression().is_some())
+    }),
+    row(answered("res.comp_algo", Str, "The algorithm with which we compress the response"), |view, _, _| {
+        text_if(view.response_compression().map(|algorithm| algorithm.word().as_bytes()))
+    }),
     row(answered("res.ver", Str, VERSION), |view, _, _| version(view)),
     row(answered("resp_ver", Str, VERSION), |view, _, _| version(view)),
     row(

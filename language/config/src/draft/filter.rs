@@ -25,6 +25,8 @@ pub struct FilterReader {
     pub family: &'static str,
     /// The function that reads it.
     pub read: ReadFilter,
+    /// Creates the filter for a proxy without a line for it, if other words of the proxy imply the filter.
+    pub implied: Option<fn() -> Arc<dyn FilterArguments>>,
 }
 
 /// A filter during parsing.

@@ -2,6 +2,8 @@
 //!
 //! The rows of the filters come from the crate that runs them.
 
+use std::sync::Arc;
+
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Word};
 
 use super::keywords::keyword;
@@ -9,7 +11,7 @@ use super::{Draft, LineContext, PROXIES, ProxyReader};
 use crate::draft::filter::{FilterContext, FilterReader, ReadFilter};
 use crate::rows::{Handler, Row};
 use crate::words::{Parsed, Words, fault, not_yet, suggesting};
-use weir_model::{Filter, FilterDirection};
+use weir_model::{Filter, FilterArguments, FilterDirection};
 
 pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     keyword(
@@ -54,7 +56,18 @@ pub const fn filter(
     help: &'static str,
     read: ReadFilter,
 ) -> Row<FilterReader> {
-    Row::ready(name, arguments, example, help, FilterReader { family, read })
+    Row::ready(name, arguments, example, help, FilterReader { family, read, implied: None })
+}
+
+/// An implemented filter without arguments. `create` creates it, also for a proxy with other words that imply the filter.
+pub const fn implied_filter(
+    family: &'static str,
+    name: &'static str,
+    help: &'static str,
+    read: ReadFilter,
+    create: fn() -> Arc<dyn FilterArguments>,
+) -> Row<FilterReader> {
+    Row::ready(name, "", "", help, FilterReader { family, read, implied: Some(create) })
 }
 
 fn read_filter(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {

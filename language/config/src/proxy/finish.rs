@@ -13,10 +13,11 @@ use self::protocols::{check_protocols, check_servers_without_http};
 use super::options::{OPTIONS, OptionKind};
 use super::resolve::ProxyPositions;
 use super::{
-    ConditionList, Draft, DraftSection, FinishedProxy, ProxyParser, balancing, checks, errors, filters,
-    health_section, log_mode, mail, stats,
+    ConditionList, Draft, DraftSection, FinishedProxy, ProxyParser, balancing, checks, compression, errors,
+    filters, health_section, log_mode, mail, stats,
 };
 use crate::draft::ErrorStep;
+use crate::draft::stream_keywords::StreamKeywords;
 use crate::rows::Handler;
 use weir_model::{
     BackendTarget, Balance, CertificateSource, CheckScripts, ErrorReplies, LogLine, LogLineKind, Mode,
@@ -50,7 +51,7 @@ pub struct OtherSections<'s> {
 }
 
 /// Completes a section: checks its conditions and resolves names inside it.
-pub(super) fn end_of_section(draft: &mut Draft, diagnostics: &mut Diagnostics) {
+pub(super) fn end_of_section(draft: &mut Draft, keywords: &StreamKeywords, diagnostics: &mut Diagnostics) {
     draft.acls.seal();
     warn_about_conditions(draft, diagnostics);
     settle_use_server(draft, diagnostics);
@@ -58,6 +59,7 @@ pub(super) fn end_of_section(draft: &mut Draft, diagnostics: &mut Diagnostics) {
     assign_certificates(&mut draft.proxy);
     settle_server_ids(draft, diagnostics);
     log_mode::end_of_section(draft, diagnostics);
+    compression::settle(draft, keywords.filters, diagnostics);
     filters::settle(draft, diagnostics);
     warn_about_checks(draft, diagnostics);
 }

@@ -2,7 +2,8 @@
 
 use super::{
     BACKENDS, DEFAULTS, FRONTENDS, LineContext, NAMED_DEFAULTS, PROXIES, Sections, balancing, captures,
-    checks, errors, filters, general, logging, mail, outliers, routing, stats, sticking, timeouts,
+    checks, compression, errors, filters, general, logging, mail, outliers, routing, stats, sticking,
+    timeouts,
 };
 use crate::rows::{Row, Table};
 use crate::words::{Parsed, Words};
@@ -30,6 +31,7 @@ pub static PROXY_KEYWORDS: Table<ProxyReader> = Table::new(&[
     sticking::KEYWORDS,
     stats::KEYWORDS,
     filters::KEYWORDS,
+    compression::KEYWORDS,
     checks::KEYWORDS,
     checks::IN_PROXIES,
     checks::EXTERNAL_KEYWORDS,
@@ -111,16 +113,6 @@ const NOT_YET: &[Row<ProxyReader>] = &[
     Row::removed("rspideny", "use 'http-response deny' instead."),
     Row::removed("rspirep", "use 'http-response replace-header' instead."),
     Row::removed("rsprep", "use 'http-response replace-header' instead."),
-    Row::not_yet("compression algo", "<algorithm> ...", "compress responses"),
-    Row::not_yet("compression algo-req", "<algorithm>", "compress requests"),
-    Row::not_yet("compression algo-res", "<algorithm>", "compress responses"),
-    Row::not_yet("compression direction", "<direction>", "what to compress"),
-    Row::not_yet("compression minsize-req", "<size>", "smallest request to compress"),
-    Row::not_yet("compression minsize-res", "<size>", "smallest response to compress"),
-    Row::not_yet("compression offload", "", "hide compression from servers"),
-    Row::not_yet("compression type", "<mime type> ...", "types to compress"),
-    Row::not_yet("compression type-req", "<mime type> ...", "types of requests to compress"),
-    Row::not_yet("compression type-res", "<mime type> ...", "types of responses to compress"),
     Row::not_yet("log-steps", "<steps>", "at which steps of a stream to log"),
     Row::not_yet("max-session-srv-conns", "<nb>", "connections to servers that a client keeps"),
     Row::not_yet("quic-initial", "<action> [ { if | unless } <condition> ]", "rules on QUIC's first packets"),

@@ -32,7 +32,7 @@ impl FilterArguments for Limit {
 
     fn facts(&self) -> FilterFacts<'_> {
         let bandwidth = Some(BandwidthFacts { name: &self.name, shared: None });
-        FilterFacts { bandwidth }
+        FilterFacts { bandwidth, ..FilterFacts::NONE }
     }
 
     fn visit_references(&self, _: Visit<'_>) {}

@@ -1,0 +1,300 @@
+//! `filter comp-req`, `filter comp-res` and `filter compression`: compress messages (manual, 4.2 `compression` and 9.2).
+//!
+//! A `compression` setting of the backend applies. If it is not set there, the frontend's applies. Responses of servers and services are
+//! compressed. Replies of rules do not pass the filters.
+
+mod conditions;
+mod pace;
+mod request;
+mod response;
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use weir_backend::counters::{BackendCounter, FrontendCounter, ProcessRate};
+use weir_compression::{BodyEncoder, Goal};
+use weir_config::proxy::{FilterContext, implied_filter};
+use weir_config::words::{Parsed, Words, fault};
+use weir_fingerprint::Canonical;
+use weir_model::{Compression, CompressionAlgorithm, FilterArguments, FilterDirection, FilterFacts};
+use weir_mux::{Failed, FilterOutput, Message, Passed};
+use weir_sched::Tick;
+
+use self::request::RequestCompressor;
+use self::response::ResponseCompressor;
+use super::{FilterParts, Row, StreamFilter};
+use crate::instance::{Proxy, ProxyRef};
+use crate::stream::Stream;
+use crate::stream::attached::Attachment;
+
+pub(super) const ROWS: &[Row] = &[
+    implied_filter(
+        "COMP",
+        "comp-req",
+        "compress requests, as 'compression algo-req' says",
+        |context, words| read(context, words, Some(FilterDirection::Request)),
+        || CompressionFilter { direction: Some(FilterDirection::Request) }.into_arguments(),
+    ),
+    implied_filter(
+        "COMP",
+        "comp-res",
+        "compress responses, as 'compression algo-res' says",
+        |context, words| read(context, words, Some(FilterDirection::Response)),
+        || CompressionFilter { direction: Some(FilterDirection::Response) }.into_arguments(),
+    ),
+    implied_filter(
+        "COMP",
+        "compression",
+        "compress in the directions of 'compression direction'; deprecated, use 'comp-req' and 'comp-res'",
+        |context, words| read(context, words, None),
+        || CompressionFilter { direction: None }.into_arguments(),
+    ),
+];
+
+/// Compresses messages.
+#[derive(Debug, Canonical)]
+pub(super) struct CompressionFilter {
+    /// The direction. `None` for that of `compression direction`.
+    pub direction: Option<FilterDirection>,
+}
+
+fn read(
+    context: &mut FilterContext<'_, '_>,
+    words: &mut Words<'_>,
+    direction: Option<FilterDirection>,
+) -> Parsed<Arc<dyn FilterArguments>> {
+    let filter = CompressionFilter { direction };
+    if let Some(word) = words.peek() {
+        return Err(fault(word.span(), format!("'filter {}' : unknown keyword '{word}'.", context.word)));
+    }
+    let is_twice = |earlier: &weir_model::Filter| {
+        let both = [FilterDirection::Request, FilterDirection::Response];
+        earlier.facts().compresses && both.into_iter().any(|way| earlier.sees(way) && filter.sees(way))
+    };
+    if context.earlier().iter().any(is_twice) {
+        let said =
+            format!("'filter' : {}: Proxy supports only one compression filter", context.section_name());
+        return Err(fault(context.word.span(), said));
+    }
+    Ok(filter.into_arguments())
+}
+
+impl StreamFilter for CompressionFilter {
+    fn sees(&self, direction: FilterDirection) -> bool {
+        self.direction.is_none_or(|own| own == direction)
+    }
+
+    fn facts(&self) -> FilterFacts<'_> {
+        FilterFacts { compresses: true, ..FilterFacts::NONE }
+    }
+
+    fn attach(&self, stream: &Stream, proxy: &Proxy) -> FilterParts {
+        if !stream.speaks_http() {
+            return FilterParts::default();
+        }
+        let direction = proxy.config.settings.compression.direction;
+        let state = Rc::new(CompressionState::new(stream));
+        let mut parts = FilterParts::default();
+        if self.direction == Some(FilterDirection::Request)
+            || self.direction.is_none() && direction.has_requests()
+        {
+            parts.request = Some(Box::new(RequestCompressor::new(Rc::clone(&state))));
+        }
+        if self.direction == Some(FilterDirection::Response)
+            || self.direction.is_none() && direction.has_responses()
+        {
+            parts.response = Some(Box::new(ResponseCompressor::new(Rc::clone(&state))));
+            parts.attachment = Some(Box::new(ResponseState(state)));
+        }
+        parts
+    }
+}
+
+/// The state of compression on one stream.
+struct CompressionState {
+    frontend: ProxyRef,
+    /// The frontend itself until a backend was chosen.
+    backend: RefCell<ProxyRef>,
+    /// The algorithm that the client accepts. `None` until it is computed.
+    accepted: Cell<Option<Option<CompressionAlgorithm>>>,
+    /// The algorithm of the response.
+    used: Cell<Option<CompressionAlgorithm>>,
+}
+
+impl CompressionState {
+    fn new(stream: &Stream) -> Self {
+        CompressionState {
+            frontend: stream.frontend.clone(),
+            backend: RefCell::new(stream.backend.proxy().clone()),
+            accepted: Cell::new(None),
+            used: Cell::new(None),
+        }
+    }
+
+    /// Calls `read` with the words of the backend, then with those of the frontend, until it returns a value.
+    fn setting<T>(&self, read: impl Fn(&Compression) -> Option<T>) -> Option<T> {
+        let of = |proxy: &ProxyRef| read(&proxy.config.settings.compression);
+        of(&self.backend.borrow()).or_else(|| of(&self.frontend))
+    }
+
+    /// The algorithm for the response, by the request's Accept-Encoding when this is called first.
+    fn accepted(&self, request: &Message) -> Option<CompressionAlgorithm> {
+        if let Some(known) = self.accepted.get() {
+            return known;
+        }
+        let accepted = self.setting(|words| {
+            let algorithms = &words.response_algorithms;
+            (!algorithms.is_empty()).then(|| conditions::accepted_algorithm(request, algorithms))
+        });
+        let accepted = accepted.flatten();
+        self.accepted.set(Some(accepted));
+        accepted
+    }
+
+    /// Counts the bytes of a step.
+    fn count(&self, taken: usize, written: usize) {
+        let (worker, now) = (weir_sched::worker_index(), weir_sched::now().as_ms());
+        let (taken, written) = (taken as u64, written as u64);
+        self.frontend.frontend_counters.add_all(
+            worker,
+            [(FrontendCounter::CompressedIn, taken), (FrontendCounter::CompressedOut, written)],
+        );
+        self.backend.borrow().backend_counters.add_all(
+            worker,
+            [(BackendCounter::CompressedIn, taken), (BackendCounter::CompressedOut, written)],
+        );
+        let rates = &self.frontend.instance().rates;
+        rates.events(worker, ProcessRate::CompressedIn, taken, now);
+        rates.events(worker, ProcessRate::CompressedOut, written, now);
+    }
+
+    /// Counts bytes that were not compressed for lack of memory, CPU or bandwidth.
+    fn count_bypassed(&self, bytes: u64) {
+        let worker = weir_sched::worker_index();
+        self.frontend.frontend_counters.add(worker, FrontendCounter::CompressionBypassed, bytes);
+        self.backend.borrow().backend_counters.add(worker, BackendCounter::CompressionBypassed, bytes);
+    }
+
+    fn count_response(&self) {
+        let worker = weir_sched::worker_index();
+        self.frontend.frontend_counters.increment(worker, FrontendCounter::CompressedResponses);
+        self.backend.borrow().backend_counters.increment(worker, BackendCounter::CompressedResponses);
+    }
+}
+
+/// The events of the stream that matter for its response.
+struct ResponseState(Rc<CompressionState>);
+
+impl Attachment for ResponseState {
+    fn backend_chosen(&self, stream: &Stream) {
+        *self.0.backend.borrow_mut() = stream.backend.proxy().clone();
+    }
+
+    fn request_leaves(&self, request: &mut Message) {
+        if self.0.accepted(request).is_some() {
+            conditions::accept_strong_tags(request);
+        }
+        if self.0.setting(|words| words.offload.then_some(())).is_some() && self.0.accepted(request).is_some()
+        {
+            let (head, raw) = request.edit();
+            head.remove(raw, b"accept-encoding");
+        }
+    }
+}
+
+/// The algorithm with which a stream's response is compressed: `res.comp_algo`.
+pub(crate) fn response_algorithm(stream: &Stream) -> Option<CompressionAlgorithm> {
+    let attached = stream.attached.as_ref()?;
+    attached.iter().find_map(|attachment| {
+        let attachment: &dyn Any = attachment;
+        attachment.downcast_ref::<ResponseState>()?.0.used.get()
+    })
+}
+
+/// A message that is compressed, or would be but for a limit.
+enum CompressedBody {
+    /// Not compressed.
+    Untouched,
+    /// Not compressed because of a limit. Its bytes are counted.
+    Bypassed,
+    Encoded(Box<BodyEncoder>),
+}
+
+impl CompressedBody {
+    /// Begins a body, with an algorithm and unless a limit is reached.
+    fn begin(state: &CompressionState, algorithm: CompressionAlgorithm) -> CompressedBody {
+        let instance = state.frontend.instance();
+        let encoders = &instance.encoders;
+        let encoder = match pace::is_limited(instance) {
+            true => None,
+            false => BodyEncoder::new(algorithm, encoders.tuning().level, encoders),
+        };
+        encoder.map_or(CompressedBody::Bypassed, |encoder| CompressedBody::Encoded(Box::new(encoder)))
+    }
+
+    fn payload(
+        &mut self,
+        state: &CompressionState,
+        bytes: &[u8],
+        now: Tick,
+        out: &mut FilterOutput<'_>,
+    ) -> Result<Passed, Failed> {
+        match self {
+            CompressedBody::Untouched => Ok(Passed::all(bytes)),
+            CompressedBody::Bypassed => {
+                state.count_bypassed(bytes.len() as u64);
+                Ok(Passed::all(bytes))
+            }
+            CompressedBody::Encoded(encoder) => {
+                let (cost, most) = pace::cost(encoder);
+                let part = &bytes[..bytes.len().min(most)];
+                let (count, _) = encode(encoder, state, part, Goal::Continue, out)?;
+                out.spend(cost * (count as u32).div_ceil(1024));
+                let until = if count == bytes.len() { Tick::NEVER } else { now };
+                Ok(Passed { count, replaced: true, until })
+            }
+        }
+    }
+
+    /// Puts out all bytes so far.
+    fn flush(&mut self, state: &CompressionState, out: &mut FilterOutput<'_>) -> Result<bool, Failed> {
+        let CompressedBody::Encoded(encoder) = self else { return Ok(true) };
+        let (_, is_complete) = encode(encoder, state, b"", Goal::Flush, out)?;
+        if is_complete {
+            pace::adjust(encoder, state.frontend.instance());
+            encoder.pause();
+        }
+        Ok(is_complete)
+    }
+
+    fn end(&mut self, state: &CompressionState, out: &mut FilterOutput<'_>) -> Result<bool, Failed> {
+        let CompressedBody::Encoded(encoder) = self else { return Ok(true) };
+        let (_, is_complete) = encode(encoder, state, b"", Goal::End, out)?;
+        if is_complete && encoder.bypassed() > 0 {
+            state.count_bypassed(encoder.bypassed());
+        }
+        Ok(is_complete)
+    }
+}
+
+/// Encodes into the room of `out`. Returns the bytes taken, and whether the goal is reached.
+fn encode(
+    encoder: &mut BodyEncoder,
+    state: &CompressionState,
+    bytes: &[u8],
+    goal: Goal,
+    out: &mut FilterOutput<'_>,
+) -> Result<(usize, bool), Failed> {
+    let mut done = (0, false);
+    out.fill_with(|room| {
+        let progress = encoder.encode(bytes, goal, room).map_err(|_| Failed)?;
+        done = (progress.taken, progress.is_complete);
+        if encoder.algorithm() != CompressionAlgorithm::Identity {
+            state.count(progress.taken, progress.written);
+        }
+        Ok(progress.written)
+    })?;
+    Ok(done)
+}

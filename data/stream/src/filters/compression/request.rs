@@ -1,0 +1,76 @@
+//! The compression of a request for a server.
+
+use std::rc::Rc;
+
+use weir_model::CompressionAlgorithm;
+use weir_mux::{Failed, Filter, FilterOutput, HeadContext, Message, More, Passed};
+use weir_sched::Tick;
+
+use super::conditions;
+use super::{CompressedBody, CompressionState};
+
+/// Compresses the request of a stream.
+pub(super) struct RequestCompressor {
+    state: Rc<CompressionState>,
+    body: CompressedBody,
+}
+
+impl RequestCompressor {
+    pub(super) fn new(state: Rc<CompressionState>) -> Self {
+        RequestCompressor { state, body: CompressedBody::Untouched }
+    }
+
+    /// The algorithm for this request. `None` if it is not to be compressed.
+    fn algorithm(&self, head: &Message, context: &HeadContext<'_>) -> Option<CompressionAlgorithm> {
+        let algorithm = self.state.setting(|words| words.request_algorithm)?;
+        let types = self.state.setting(|words| {
+            (!words.request_types.is_empty()).then(|| conditions::has_type(head, &words.request_types))
+        });
+        let min_size =
+            self.state.setting(|words| (words.request_min_size > 0).then_some(words.request_min_size));
+        let is_wanted = types.unwrap_or_else(|| conditions::has_type(head, &[]))
+            && context.is_delimited
+            && context.length.is_none_or(|length| length > 0 && length >= min_size.unwrap_or(0))
+            && conditions::may_request_change(head);
+        is_wanted.then_some(algorithm)
+    }
+}
+
+impl Filter for RequestCompressor {
+    fn head(&mut self, head: &mut Message, context: &HeadContext<'_>) -> Result<bool, Failed> {
+        self.body = CompressedBody::Untouched;
+        let Some(algorithm) = self.algorithm(head, context) else { return Ok(false) };
+        let body = CompressedBody::begin(&self.state, algorithm);
+        if let CompressedBody::Encoded(_) = body
+            && !conditions::announce_request(head, algorithm)
+        {
+            return Ok(false);
+        }
+        self.body = body;
+        Ok(matches!(self.body, CompressedBody::Encoded(_)))
+    }
+
+    fn payload(
+        &mut self,
+        bytes: &[u8],
+        _: More,
+        now: Tick,
+        out: &mut FilterOutput<'_>,
+    ) -> Result<Passed, Failed> {
+        self.body.payload(&self.state, bytes, now, out)
+    }
+
+    fn idle(&mut self, _: Tick, out: &mut FilterOutput<'_>) -> Result<bool, Failed> {
+        self.body.flush(&self.state, out)
+    }
+
+    fn end(&mut self, _: Tick, out: &mut FilterOutput<'_>) -> Result<bool, Failed> {
+        self.body.end(&self.state, out)
+    }
+
+    fn restart(&mut self) {
+        if let CompressedBody::Encoded(encoder) = &mut self.body {
+            encoder.restart();
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The compression of a response for a client.
+
+use std::rc::Rc;
+
+use weir_mux::{Failed, Filter, FilterOutput, HeadContext, Message, More, Passed};
+use weir_sched::Tick;
+
+use super::conditions;
+use super::{CompressedBody, CompressionState};
+
+/// Compresses the response of a stream.
+pub(super) struct ResponseCompressor {
+    state: Rc<CompressionState>,
+    body: CompressedBody,
+}
+
+impl ResponseCompressor {
+    pub(super) fn new(state: Rc<CompressionState>) -> Self {
+        ResponseCompressor { state, body: CompressedBody::Untouched }
+    }
+
+    /// Whether the response may be compressed for this request (manual, "compression algo").
+    fn is_wanted(&self, head: &Message, request: &Message, context: &HeadContext<'_>) -> bool {
+        let types = self.state.setting(|words| {
+            (!words.response_types.is_empty()).then(|| conditions::has_type(head, &words.response_types))
+        });
+        let min_size =
+            self.state.setting(|words| (words.response_min_size > 0).then_some(words.response_min_size));
+        types.unwrap_or_else(|| conditions::has_type(head, &[]))
+            && context.is_delimited
+            && context.length.is_none_or(|length| length > 0 && length >= min_size.unwrap_or(0))
+            && conditions::may_request_get(request)
+            && conditions::may_response_change(head)
+    }
+}
+
+impl Filter for ResponseCompressor {
+    fn head(&mut self, head: &mut Message, context: &HeadContext<'_>) -> Result<bool, Failed> {
+        self.body = CompressedBody::Untouched;
+        let Some(request) = context.request else { return Ok(false) };
+        let Some(algorithm) = self.state.accepted(request) else { return Ok(false) };
+        if head.head.status() == 304 {
+            conditions::weaken_matched_tag(head, request);
+            return Ok(false);
+        }
+        if !self.is_wanted(head, request, context) {
+            return Ok(false);
+        }
+        let body = CompressedBody::begin(&self.state, algorithm);
+        if let CompressedBody::Encoded(_) = body {
+            if !conditions::announce_response(head, algorithm) {
+                return Ok(false);
+            }
+            self.state.used.set(Some(algorithm));
+        }
+        self.body = body;
+        Ok(matches!(self.body, CompressedBody::Encoded(_)))
+    }
+
+    fn payload(
+        &mut self,
+        bytes: &[u8],
+        _: More,
+        now: Tick,
+        out: &mut FilterOutput<'_>,
+    ) -> Result<Passed, Failed> {
+        self.body.payload(&self.state, bytes, now, out)
+    }
+
+    fn idle(&mut self, _: Tick, out: &mut FilterOutput<'_>) -> Result<bool, Failed> {
+        self.body.flush(&self.state, out)
+    }
+
+    fn end(&mut self, _: Tick, out: &mut FilterOutput<'_>) -> Result<bool, Failed> {
+        let is_complete = self.body.end(&self.state, out)?;
+        if is_complete && matches!(self.body, CompressedBody::Encoded(_)) {
+            self.state.count_response();
+        }
+        Ok(is_complete)
+    }
+}
