@@ -247,7 +247,7 @@ impl StreamCounts {
         // The end of the request may become known only after its bytes were counted (`option contstats`).
         let (total_in, total_out) =
             (self.stream.bytes_in().max(self.stream.counted.0), self.stream.bytes_out());
-        let bytes = ByteCounters {
+        let mut bytes = ByteCounters {
             client: (total_in - self.stream.counted.0, total_out - self.stream.counted.1),
             server: self.stream.server.upstream.as_mut().map_or((0, 0), Upstream::take_uncounted),
         };
@@ -255,6 +255,10 @@ impl StreamCounts {
             return;
         }
         self.stream.counted = (total_in, total_out);
+        crate::process_counters::count_bytes_out(bytes.client.1);
+        if self.stream.attached.is_some() {
+            bytes.client.1 += crate::filters::take_saved_bytes(&self.stream);
+        }
         let worker = weir_sched::worker_index();
         count_bytes!(self.stream.frontend.frontend_counters, FrontendCounter, worker, bytes);
         count_bytes!(self.stream.session.listener().counters, ListenerCounter, worker, bytes);
@@ -266,7 +270,6 @@ impl StreamCounts {
             count_bytes!(lease.server().counters(), ServerCounter, worker, bytes);
         }
         self.stream.tracking().count_tracked_bytes(bytes.client.0, bytes.client.1);
-        crate::process_counters::count_bytes_out(bytes.client.1);
     }
 
     /// Counts bytes spliced through pipes.

@@ -25,7 +25,7 @@ use weir_model::{FilterArguments, FilterDirection, FilterFacts, Visit};
 use weir_mux::Filter;
 
 pub(crate) use self::bandwidth::limit_bandwidth;
-pub(crate) use self::compression::response_algorithm;
+pub(crate) use self::compression::{response_algorithm, saved_bytes, take_saved_bytes};
 
 use crate::instance::Proxy;
 use crate::stream::Stream;

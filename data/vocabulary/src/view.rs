@@ -287,6 +287,8 @@ pub struct StreamProgress {
     pub bytes_in: u64,
     /// Bytes sent to the client.
     pub bytes_out: u64,
+    /// Bytes that compression removed from the response.
+    pub bytes_saved: u64,
 }
 
 /// Fields of a PROXY protocol header, without addresses.

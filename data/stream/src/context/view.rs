@@ -201,6 +201,7 @@ impl FetchView for Stream {
             server_status: self.response.server_status,
             bytes_in: self.bytes_in(),
             bytes_out: self.bytes_out(),
+            bytes_saved: crate::filters::saved_bytes(self),
         })
     }
 

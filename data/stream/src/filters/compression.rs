@@ -19,7 +19,7 @@ use weir_config::proxy::{FilterContext, implied_filter};
 use weir_config::words::{Parsed, Words, fault};
 use weir_fingerprint::Canonical;
 use weir_model::{Compression, CompressionAlgorithm, FilterArguments, FilterDirection, FilterFacts};
-use weir_mux::{Failed, FilterOutput, Message, Passed};
+use weir_mux::{Failed, Filter, FilterOutput, Message, Passed};
 use weir_sched::Tick;
 
 use self::request::RequestCompressor;
@@ -95,24 +95,27 @@ impl StreamFilter for CompressionFilter {
             return FilterParts::default();
         }
         let direction = proxy.config.settings.compression.direction;
-        let state = Rc::new(CompressionState::new(stream));
-        let mut parts = FilterParts::default();
-        if self.direction == Some(FilterDirection::Request)
-            || self.direction.is_none() && direction.has_requests()
-        {
-            parts.request = Some(Box::new(RequestCompressor::new(Rc::clone(&state))));
+        let has_requests =
+            self.direction.map_or(direction.has_requests(), |own| own == FilterDirection::Request);
+        let has_responses =
+            self.direction.map_or(direction.has_responses(), |own| own == FilterDirection::Response);
+        let state = |is_there: bool| is_there.then(|| Rc::new(CompressionState::new(stream)));
+        let states = CompressionStates { request: state(has_requests), response: state(has_responses) };
+        FilterParts {
+            request: states
+                .request
+                .clone()
+                .map(|state| Box::new(RequestCompressor::new(state)) as Box<dyn Filter>),
+            response: states
+                .response
+                .clone()
+                .map(|state| Box::new(ResponseCompressor::new(state)) as Box<dyn Filter>),
+            attachment: Some(Box::new(states)),
         }
-        if self.direction == Some(FilterDirection::Response)
-            || self.direction.is_none() && direction.has_responses()
-        {
-            parts.response = Some(Box::new(ResponseCompressor::new(Rc::clone(&state))));
-            parts.attachment = Some(Box::new(ResponseState(state)));
-        }
-        parts
     }
 }
 
-/// The state of compression on one stream.
+/// The state of compression in one direction of a stream.
 struct CompressionState {
     frontend: ProxyRef,
     /// The frontend itself until a backend was chosen.
@@ -121,6 +124,10 @@ struct CompressionState {
     accepted: Cell<Option<Option<CompressionAlgorithm>>>,
     /// The algorithm of the response.
     used: Cell<Option<CompressionAlgorithm>>,
+    /// Bytes of the body before and after compression.
+    sizes: Cell<(u64, u64)>,
+    /// [`CompressionState::saved`] when it was last counted.
+    counted: Cell<u64>,
 }
 
 impl CompressionState {
@@ -130,7 +137,15 @@ impl CompressionState {
             backend: RefCell::new(stream.backend.proxy().clone()),
             accepted: Cell::new(None),
             used: Cell::new(None),
+            sizes: Cell::default(),
+            counted: Cell::default(),
         }
+    }
+
+    /// Bytes that compression removed from the body.
+    fn saved(&self) -> u64 {
+        let (before, after) = self.sizes.get();
+        before.saturating_sub(after)
     }
 
     /// Calls `read` with the words of the backend, then with those of the frontend, until it returns a value.
@@ -157,6 +172,8 @@ impl CompressionState {
     fn count(&self, taken: usize, written: usize) {
         let (worker, now) = (weir_sched::worker_index(), weir_sched::now().as_ms());
         let (taken, written) = (taken as u64, written as u64);
+        let (before, after) = self.sizes.get();
+        self.sizes.set((before + taken, after + written));
         self.frontend.frontend_counters.add_all(
             worker,
             [(FrontendCounter::CompressedIn, taken), (FrontendCounter::CompressedOut, written)],
@@ -184,33 +201,56 @@ impl CompressionState {
     }
 }
 
-/// The events of the stream that matter for its response.
-struct ResponseState(Rc<CompressionState>);
+/// The states of one filter on a stream.
+struct CompressionStates {
+    request: Option<Rc<CompressionState>>,
+    response: Option<Rc<CompressionState>>,
+}
 
-impl Attachment for ResponseState {
+impl Attachment for CompressionStates {
     fn backend_chosen(&self, stream: &Stream) {
-        *self.0.backend.borrow_mut() = stream.backend.proxy().clone();
+        for state in self.request.iter().chain(&self.response) {
+            *state.backend.borrow_mut() = stream.backend.proxy().clone();
+        }
     }
 
     fn request_leaves(&self, request: &mut Message) {
-        if self.0.accepted(request).is_some() {
-            conditions::accept_strong_tags(request);
+        let Some(state) = &self.response else { return };
+        if state.accepted(request).is_none() {
+            return;
         }
-        if self.0.setting(|words| words.offload.then_some(())).is_some() && self.0.accepted(request).is_some()
-        {
+        conditions::accept_strong_tags(request);
+        if state.setting(|words| words.offload.then_some(())).is_some() {
             let (head, raw) = request.edit();
             head.remove(raw, b"accept-encoding");
         }
     }
 }
 
+/// The states of the filters that compress the response. There is one for each proxy with such a filter.
+fn response_states(stream: &Stream) -> impl Iterator<Item = &CompressionState> {
+    stream.attached.iter().flat_map(|attached| attached.iter()).filter_map(|attachment| {
+        let attachment: &dyn Any = attachment;
+        attachment.downcast_ref::<CompressionStates>()?.response.as_deref()
+    })
+}
+
 /// The algorithm with which a stream's response is compressed: `res.comp_algo`.
 pub(crate) fn response_algorithm(stream: &Stream) -> Option<CompressionAlgorithm> {
-    let attached = stream.attached.as_ref()?;
-    attached.iter().find_map(|attachment| {
-        let attachment: &dyn Any = attachment;
-        attachment.downcast_ref::<ResponseState>()?.0.used.get()
-    })
+    response_states(stream).find_map(|state| state.used.get())
+}
+
+/// Bytes that compression removed from the response so far.
+pub(crate) fn saved_bytes(stream: &Stream) -> u64 {
+    response_states(stream).map(CompressionState::saved).sum()
+}
+
+/// Bytes that compression removed from the response since the last call. Counters of traffic and tables count the bytes of the server
+/// (manual, "bytes_out_cnt").
+pub(crate) fn take_saved_bytes(stream: &Stream) -> u64 {
+    response_states(stream)
+        .map(|state| state.saved().saturating_sub(state.counted.replace(state.saved())))
+        .sum()
 }
 
 /// A message that is compressed, or would be but for a limit.

@@ -232,7 +232,7 @@ pub(super) const ROWS: &[FetchRow] = &[
         of_stream(view, |stream| gauge(amount(stream.bytes_in)))
     }),
     row(choice("bytes_out", "Bytes from the server"), |view, _, _| {
-        of_stream(view, |stream| gauge(amount(from_server(view, stream.bytes_out))))
+        of_stream(view, |stream| gauge(amount(from_server(view, stream.bytes_out + stream.bytes_saved))))
     }),
     row(stream("req.bytes_in", "Bytes from the client"), |view, _, _| {
         of_stream(view, |stream| gauge(amount(stream.bytes_in)))
@@ -241,7 +241,7 @@ pub(super) const ROWS: &[FetchRow] = &[
         of_stream(view, |stream| gauge(amount(to_server(view, stream.bytes_in))))
     }),
     row(choice("res.bytes_in", "Bytes from the server"), |view, _, _| {
-        of_stream(view, |stream| gauge(amount(from_server(view, stream.bytes_out))))
+        of_stream(view, |stream| gauge(amount(from_server(view, stream.bytes_out + stream.bytes_saved))))
     }),
     row(choice("res.bytes_out", "Bytes to the client"), |view, _, _| {
         of_stream(view, |stream| gauge(amount(stream.bytes_out)))
