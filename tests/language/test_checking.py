@@ -220,6 +220,28 @@ def test_lint_finds_log_sockets_without_a_daemon(binary, folder):
             assert lines_found(binary, folder, text) == ([(f"log {target} local0", "C717")] if found else []), (target, lines_found(binary, folder, text))
 
 
+def test_lint_finds_compressed_pages_that_may_reveal_secrets(binary, folder):
+    """BREACH: pages over TLS, unless a rule decides about Accept-Encoding or no-transform."""
+    site = Authority(folder).issue("one.example")
+    os.chmod(site, 0o600)
+    rule = "http-request del-header accept-encoding if { req.hdr(sec-fetch-site) -m str cross-site }"
+    for lines, tls, found in (
+            (["compression algo gzip"], True, 0),
+            (["compression algo gzip"], False, None),
+            (["compression algo-res br", "compression type text/css"], True, None),
+            (["compression type application/", "compression algo gzip"], True, 1),
+            (["compression algo identity"], True, None),
+            (["compression algo-req gzip"], True, None),
+            (["compression algo gzip", rule], True, None),
+            (["compression algo gzip", "http-response set-header cache-control no-transform"], True, None)):
+        bind = f"bind 127.0.0.1:1 ssl crt {site}" if tls else "bind 127.0.0.1:1"
+        text = HEAD + f"frontend f\n    {bind}\n    default_backend b\nbackend b\n" + "".join(f"    {line}\n" for line in lines) + "    server s 127.0.0.1:2\n"
+        want = [] if found is None else [(lines[found], "C719")]
+        assert lines_found(binary, folder, text) == want, (lines, lines_found(binary, folder, text))
+    defaults = HEAD + f"    compression algo gzip\nlisten l\n    bind 127.0.0.1:1 ssl crt {site}\n    server s 127.0.0.1:2\n"
+    assert lines_found(binary, folder, defaults) == [("compression algo gzip", "C719")]
+
+
 def test_lint_finds_unknown_alpn_protocols(binary, folder):
     """ALPN names that HTTP proxies never negotiate; TCP proxies may have any protocol."""
     site = Authority(folder).issue("one.example")

@@ -1,10 +1,11 @@
 //! `weir lint`: probable mistakes in a configuration that weir can serve.
 //!
 //! Finds unreachable rules, unused ACLs, unused backends, contradictory timeouts, world-readable secrets, conditions and limits that
-//! never apply, unreachable servers and log sockets, and unknown protocols. Also reports the findings of `-c`, including the remarks
+//! never apply, unreachable servers and log sockets, unknown protocols, and compressed pages that may reveal secrets. Also reports the findings of `-c`, including the remarks
 //! of `-dD`. A finding is a guess that is almost always right. Where the running configuration could refute it (for example, a
 //! backend selected by a log-format expression), lint does not report anything.
 
+mod compression;
 mod counters;
 mod criteria;
 mod flow;
@@ -65,6 +66,7 @@ fn inspect(subject: &LintSubject<'_>, known: &[Finding]) -> Vec<Finding> {
     found.extend(servers::misused(subject));
     found.extend(log_sockets::unreachable(subject));
     found.extend(protocols::unknown(subject));
+    found.extend(compression::revealing(subject));
     // The parser already reports some unreachable rules.
     let is_reported = |finding: &Finding| {
         known.iter().any(|other| other.code == "C305" && other.line_of() == finding.line_of())

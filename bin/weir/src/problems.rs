@@ -639,6 +639,15 @@ static PROBLEMS: &[Problem] = &[
         "It is never negotiated. HTTP/2 is 'h2', HTTP/1.1 is 'http/1.1'; commas separate names.",
         &[],
     ),
+    row(
+        "C719",
+        "compressed pages that may reveal secrets (BREACH)",
+        "Who can make a browser send requests with chosen text, and sees the size of the encrypted responses, can guess a secret of a page \
+         that repeats the text: a good guess compresses better. Do not compress such pages for requests of other sites: \
+         'http-request del-header accept-encoding if { req.hdr(sec-fetch-site) -m str cross-site }'. Any rule on Accept-Encoding, or on \
+         'no-transform', ends the warning.",
+        &[],
+    ),
 ];
 
 #[cfg(test)]
