@@ -214,7 +214,7 @@ fn show_info_equals_haproxys() {
     Captured.info(false, &mut info);
     let mut plain = Vec::new();
     info.write(Format::Csv, false, &mut plain);
-    assert_same_lines(std::str::from_utf8(&plain).unwrap(), include_str!("golden/show_info.txt"));
+    assert_same_lines(&without_zlib(plain), include_str!("golden/show_info.txt"));
 
     // A few fields differ between the two captures.
     for (field, value) in [(InfoField::CumConns, 4u32), (InfoField::CumReq, 4)] {
@@ -231,7 +231,14 @@ fn show_info_equals_haproxys() {
     }
     let mut typed = Vec::new();
     info.write(Format::Typed, true, &mut typed);
-    assert_same_lines(std::str::from_utf8(&typed).unwrap(), include_str!("golden/show_info_typed_desc.txt"));
+    assert_same_lines(&without_zlib(typed), include_str!("golden/show_info_typed_desc.txt"));
+}
+
+/// The lines without those of `maxzlibmem`. The captured program was built with another library than zlib.
+fn without_zlib(text: Vec<u8>) -> String {
+    let text = String::from_utf8(text).unwrap();
+    let lines = text.split_inclusive('\n').filter(|line| !line.contains("ZlibMemUsage"));
+    lines.collect()
 }
 
 #[test]

@@ -7,6 +7,8 @@ mod conditions;
 mod pace;
 mod request;
 mod response;
+#[cfg(test)]
+mod tests;
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};

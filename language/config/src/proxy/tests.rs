@@ -1,6 +1,7 @@
 //! Tests of proxy sections, by subject.
 
 mod checks;
+mod compression;
 mod faults;
 mod filters;
 mod inheritance;
