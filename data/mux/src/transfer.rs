@@ -306,7 +306,10 @@ impl FilteredBytes {
         let now = weir_sched::now();
         self.chain.begin_turn();
         for _ in 0..ROUNDS {
-            if let Some(stop) = self.send(flow, sink) {
+            // Small output waits for more: a filter that compresses makes little of each piece.
+            if (self.staged.len() >= self.limit || self.sent > 0 || self.ended)
+                && let Some(stop) = self.send(flow, sink)
+            {
                 return stop;
             }
             if self.chain.spent_us() > LONGEST_TURN_US {
@@ -317,32 +320,43 @@ impl FilteredBytes {
                 Ok(false) => return FlowState::Malformed,
                 Err(Failed) => return FlowState::Refused,
             }
-            if !self.staged.is_empty() || self.ended {
+            if self.staged.len() >= self.limit || self.ended {
                 continue;
             }
             let wake = self.chain.wake_at();
             if wake <= now {
                 continue;
             }
+            // A head that is still queued leaves together with the first output.
+            if !self.staged.is_empty()
+                && sink.has_pending()
+                && let Some(stop) = self.send(flow, sink)
+            {
+                return stop;
+            }
             // A kept body is complete, so only filters can hold it back.
             let waits = match wake.is_never() && self.kept.is_none() {
                 true => self.receive(flow, source, sink),
                 false => Some(FlowState::Withheld),
             };
-            match waits {
-                None => continue,
-                Some(FlowState::AwaitSource | FlowState::Withheld) => {}
-                Some(stop) => return stop,
-            }
-            if self.chain.idle(now, &mut self.staged).is_err() {
+            let Some(waits) = waits else { continue };
+            if matches!(waits, FlowState::AwaitSource | FlowState::Withheld)
+                && self.chain.idle(now, &mut self.staged).is_err()
+            {
                 return FlowState::Refused;
             }
             if self.staged.is_empty() {
                 self.staged = Vec::new();
-                return waits.unwrap_or(FlowState::Yield);
+                return waits;
+            }
+            if let Some(stop) = self.send(flow, sink) {
+                return stop;
+            }
+            if !matches!(waits, FlowState::AwaitSource | FlowState::Withheld) {
+                return waits;
             }
         }
-        FlowState::Yield
+        self.send(flow, sink).unwrap_or(FlowState::Yield)
     }
 
     /// Receives the next bytes of the body. `None` after bytes or the body's end, otherwise the reason to stop.
