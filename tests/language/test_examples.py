@@ -392,6 +392,104 @@ def test_example_syslog_relay(folder, port, start):
     assert "over tcp" in ask(os.path.join(folder.path, "admin.sock"), "show events central")
 
 
+def test_authelia(folder, start):
+    """Authelia's answers of its endpoint for proxies: 302 to the portal for a page, 401 for a script, 200 with the user's names."""
+    def authelia(request):
+        if request.path != "/api/authz/forward-auth":
+            return b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nportal"
+        original = f"{request.field('x-forwarded-proto')}://{request.field('x-forwarded-host')}{request.field('x-forwarded-uri')}"
+        if request.field("cookie") == "authelia_session=good":
+            return (b"HTTP/1.1 200 OK\r\nRemote-User: john\r\nRemote-Groups: admins,dev\r\nRemote-Name: John\r\nRemote-Email: j@example.com\r\n"
+                    b"Set-Cookie: authelia_session=good; Path=/\r\nContent-Length: 6\r\n\r\n200 OK")
+        if "text/html" not in (request.field("accept") or ""):
+            return b"HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"Authorization Required\"\r\nContent-Length: 16\r\n\r\n401 Unauthorized"
+        return (f"HTTP/1.1 302 Found\r\nLocation: https://auth.example.com/?rd={original}&rm={request.field('x-forwarded-method')}\r\n"
+                "Content-Type: text/html\r\nContent-Length: 5\r\n\r\nFound").encode()
+    portal, app, other, plain, secure = Origin(authelia), web_server(), web_server(), free_port(), free_port()
+    authority = Authority(folder)
+    context = trusting(authority)
+    text = configuration(folder, "authelia.cfg", {
+        "bind :80\n": f"bind 127.0.0.1:{plain}\n", "bind :443": f"bind 127.0.0.1:{secure}", "/etc/weir/site.pem": authority.issue("one.example"),
+        "192.0.2.81:9091": f"127.0.0.1:{portal.port}", "192.0.2.11:8080": f"127.0.0.1:{app.port}", "192.0.2.12:8080": f"127.0.0.1:{other.port}",
+        "auth.example.com": "portal.example"})
+    start(text, plain)
+    received = lambda: [request for request in app.requests + other.requests if request.path == "/secret?a=b"]
+    status, fields, body = get(secure, "/secret?a=b", context=context, Accept="text/html", Remote_User="root")
+    assert (status, body) == (302, "Found")
+    assert fields["location"] == "https://auth.example.com/?rd=https://one.example/secret?a=b&rm=get"
+    status, fields, body = get(secure, "/secret?a=b", context=context)
+    assert (status, body, fields["www-authenticate"]) == (401, "401 Unauthorized", 'basic realm="authorization required"')
+    assert not received()
+    status, fields, _ = get(secure, "/secret?a=b", context=context, Cookie="authelia_session=good", Remote_User="root", Remote_Groups="root")
+    assert (status, fields["set-cookie"]) == (200, "authelia_session=good; path=/")
+    names = [received()[0].field(name) for name in ("remote-user", "remote-groups", "remote-name", "remote-email")]
+    assert names == ["john", "admins,dev", "John", "j@example.com"] and b"root" not in received()[0].head
+    decided = [request for request in portal.requests if request.path == "/api/authz/forward-auth"]
+    assert decided[-1].field("x-forwarded-for") == "127.0.0.1" and decided[-1].field("host") == "one.example"
+    portal.cut()
+    assert get(secure, "/secret?a=b", context=context, Cookie="authelia_session=good")[0] == 503
+
+
+def test_oauth2_proxy(folder, start):
+    """oauth2-proxy's answers: 401 without a session, 202 with the names and a renewed cookie, 403 for a stranger."""
+    def proxy(request):
+        if request.path != "/oauth2/auth":
+            return b"HTTP/1.1 302 Found\r\nLocation: https://login.example/authorize\r\nContent-Length: 0\r\n\r\n"
+        status, fields = {"_oauth2_proxy=good": ("202 Accepted", "X-Auth-Request-User: 7\r\nX-Auth-Request-Email: j@example.com\r\nGap-Auth: j@example.com\r\n"
+                                                 "Set-Cookie: _oauth2_proxy=new; Path=/; HttpOnly\r\n"),
+                          "_oauth2_proxy=stranger": ("403 Forbidden", "")}.get(request.field("cookie"), ("401 Unauthorized", ""))
+        return f"HTTP/1.1 {status}\r\n{fields}Content-Length: 0\r\n\r\n".encode()
+    oauth2, app, other, plain, secure = Origin(proxy), web_server(), web_server(), free_port(), free_port()
+    authority = Authority(folder)
+    context = trusting(authority)
+    text = configuration(folder, "oauth2-proxy.cfg", {
+        "bind :80\n": f"bind 127.0.0.1:{plain}\n", "bind :443": f"bind 127.0.0.1:{secure}", "/etc/weir/site.pem": authority.issue("one.example"),
+        "192.0.2.82:4180": f"127.0.0.1:{oauth2.port}", "192.0.2.11:8080": f"127.0.0.1:{app.port}", "192.0.2.12:8080": f"127.0.0.1:{other.port}"})
+    start(text, plain)
+    received = lambda: [request for request in app.requests + other.requests if request.path == "/page"]
+    status, fields, _ = get(secure, "/page", context=context, X_Auth_Request_User="1")
+    assert (status, fields["location"]) == (302, "/oauth2/start?rd=https%3a%2f%2fone.example%2fpage") or fields["location"].startswith("/oauth2/start?rd="), fields
+    assert get(secure, "/page", context=context, Cookie="_oauth2_proxy=stranger")[0] == 403
+    assert get(secure, "/oauth2/start?rd=/page", context=context)[0] == 302
+    assert not received()
+    status, fields, _ = get(secure, "/page", context=context, Cookie="_oauth2_proxy=good", X_Auth_Request_User="1", X_Auth_Request_Email="root@example.com")
+    assert (status, fields["set-cookie"]) == (200, "_oauth2_proxy=new; path=/; httponly")
+    assert [received()[0].field(name) for name in ("x-auth-request-user", "x-auth-request-email")] == ["7", "j@example.com"]
+    assert b"root@" not in received()[0].head
+    oauth2.cut()
+    assert get(secure, "/page", context=context, Cookie="_oauth2_proxy=good")[0] == 503
+
+
+def test_a_service_that_decides(folder, port, start):
+    """Its refusals reach callers with their body, tokens do not reach the mirror, and without the service there is a 503."""
+    def decide(request):
+        status, fields, body = {"Bearer good": ("200 OK", "X-Tenant: acme\r\nX-Scopes: read write\r\n", ""),
+                                "Bearer weak": ("403 Forbidden", "Content-Type: application/json\r\n", '{"error":"scope"}')}.get(
+            request.field("authorization"), ("401 Unauthorized", "WWW-Authenticate: Bearer error=\"invalid_token\"\r\n", ""))
+        if request.path == "/healthz":
+            status, fields, body = "200 OK", "", ""
+        return f"HTTP/1.1 {status}\r\n{fields}Content-Length: {len(body)}\r\n\r\n{body}".encode()
+    one, two, app, other, coming = Origin(decide), Origin(decide), web_server(), web_server(), web_server()
+    text = configuration(folder, "auth-service.cfg", {
+        "bind :8080": f"bind 127.0.0.1:{port}", "192.0.2.83:9000": f"127.0.0.1:{one.port}", "192.0.2.84:9000": f"127.0.0.1:{two.port}",
+        "192.0.2.85:9000": f"127.0.0.1:{coming.port}", "192.0.2.11:9000": f"127.0.0.1:{app.port}", "192.0.2.12:9000": f"127.0.0.1:{other.port}",
+        "sample 10%": "sample 100%"})
+    start(text, port)
+    asked = lambda: [request for server in (one, two) for request in server.requests if request.path != "/healthz"]
+    assert get(port, "/items")[::2] == (401, '{"error":"no token"}') and not asked()
+    status, fields, body = get(port, "/items", Authorization="Bearer weak")
+    assert (status, body, fields["content-type"]) == (403, '{"error":"scope"}', "application/json")
+    assert get(port, "/items", Authorization="Bearer bad")[0] == 401
+    assert get(port, "/items?a", Authorization="Bearer good", X_Tenant="other")[0] == 200
+    served, = [request for request in app.requests + other.requests if request.path == "/items?a"]
+    assert [served.field(name) for name in ("x-tenant", "x-scopes", "authorization")] == ["acme", "read write", "Bearer good"]
+    assert {(request.path, request.field("x-resource")) for request in asked()} == {("/v1/decision", "/items")}
+    assert wait_until(lambda: coming.requests)
+    assert [coming.requests[0].field(name) for name in ("x-tenant", "authorization")] == ["acme", None]
+    one.cut(), two.cut()
+    assert wait_until(lambda: get(port, "/items", Authorization="Bearer good")[0] == 503)
+
+
 def test_certbot_recipe_of_the_manual(binary, folder):
     """weir starts with an empty certificate folder, the authority reaches certbot, and clients on HTTPS are not redirected."""
     place, plain, secure = os.path.join(folder.path, "certificates"), free_port(), free_port()
@@ -425,7 +523,7 @@ def test_every_example_has_a_test_and_passes_lint(binary, folder):
     os.chmod(site, 0o600)
     source = open(__file__).read()
     names = sorted(name for name in os.listdir(EXAMPLES) if name.endswith(".cfg"))
-    assert len(names) == 10, names
+    assert len(names) == 13, names
     log = os.path.join(folder.path, "dev-log")
     daemon = log_socket(log)
     for name in names:

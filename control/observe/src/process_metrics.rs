@@ -102,6 +102,10 @@ fn traffic(live: &LiveProcess, info: &mut InfoRow) {
     info.set(InfoField::PipesFree, narrow(live.instance.pipes.free() as u64));
     info.set(InfoField::TotalBytesOut, sum(|counters| counters.bytes_out.value()));
     info.set(InfoField::TotalSplicedBytesOut, sum(|counters| counters.bytes_spliced.value()));
+    info.set(InfoField::AuthRequests, sum(|counters| counters.auth_requests.value()));
+    info.set(InfoField::AuthRequestsFailed, sum(|counters| counters.auth_requests_failed.value()));
+    info.set(InfoField::Mirrors, sum(|counters| counters.mirrors.value()));
+    info.set(InfoField::MirrorsDropped, sum(|counters| counters.mirrors_dropped.value()));
     info.set(InfoField::BytesOutRate, pulse_sum(live, |pulse| pulse.bytes_out_rate.load(Relaxed)));
 }
 

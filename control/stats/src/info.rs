@@ -127,6 +127,10 @@ info_fields! {
     NbThreadGroups: 81, "NbThreadGroups", "CGSV", U32, "Number of started thread groups (global.thread-groups)";
     RegexLimitsReached: 82, "RegexLimitsReached", "MCPV", U64, "Total number of matches given up because a regular expression met a limit (tune.regex.on-limit)";
     RegexBudgetsSpent: 83, "RegexBudgetsSpent", "MCPV", U64, "Total number of requests without time left for a regular expression (tune.regex.request-time)";
+    AuthRequests: 84, "AuthRequests", "MCPV", U64, "Total number of requests that auth-request rules sent to decide about another request";
+    AuthRequestsFailed: 85, "AuthRequestsFailed", "MCPV", U64, "Total number of requests of auth-request rules without a verdict (on-error)";
+    Mirrors: 86, "Mirrors", "MCPV", U64, "Total number of requests that mirror rules sent";
+    MirrorsDropped: 87, "MirrorsDropped", "MCPV", U64, "Total number of requests that mirror rules did not send, for too many at a time or a body above its limit";
 }
 
 impl InfoField {

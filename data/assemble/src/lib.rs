@@ -162,6 +162,7 @@ pub fn instance(
             &mut errors,
         ));
     }
+    let subrequests = subrequest_frontend(built.len(), &global, &options, &mut shared, &mut errors);
     options.events.secure(&mut shared.tls);
     shared.tls.other_listeners(&global.sockets, &log_forwards);
     peers.secure(&mut shared.tls);
@@ -198,6 +199,7 @@ pub fn instance(
         limits,
         identity: options.identity,
         proxies: built,
+        subrequests,
         backends: names.backends,
         frontends: names.frontends,
         process_counters: (0..options.workers.max(1)).map(|_| Arc::default()).collect(),
@@ -293,9 +295,32 @@ fn make_proxy(
     }
 }
 
+/// The frontend of sub-requests: in mode http, without timeouts, rules and logs. Its index is behind those of the other proxies.
+fn subrequest_frontend(
+    index: usize,
+    global: &weir_model::Global,
+    options: &ProcessValues<'_>,
+    shared: &mut SharedParts,
+    errors: &mut Vec<BuildError>,
+) -> Proxy {
+    let at = weir_model::Location::new("".into(), 0);
+    let section = weir_model::ProxySection::Frontend;
+    let mut config = weir_model::Proxy::new("<SUBREQUEST>".into(), section, at.clone());
+    config.settings.mode = weir_model::Mode::Http;
+    config.settings.logging = weir_model::Logging::default();
+    let mut proxy = make_proxy(index, config, global, options, 0, shared, errors);
+    proxy.listeners.push(listeners::without_socket(at, options.workers.max(1)));
+    proxy
+}
+
 fn rulesets(config: &weir_model::Proxy) -> u32 {
     let present = RulesetKind::ALL.iter().filter(|kind| config.rules(**kind).next().is_some());
-    present.fold(0, |bits, kind| bits | 1 << *kind as u32)
+    let bits = present.fold(0, |bits, kind| bits | 1 << *kind as u32);
+    let adds_to_response = |rule: &weir_model::Rule| rule.action.facts().adds_to_response;
+    match config.rules(RulesetKind::HttpRequest).any(adds_to_response) {
+        true => bits | 1 << RulesetKind::HttpAfterResponse as u32,
+        false => bits,
+    }
 }
 
 /// Whether the request line may be needed after the request was sent: by response rules, `unique-id-format` or a backend.

@@ -36,6 +36,21 @@ pub(super) fn listeners(config: &weir_model::Proxy, workers: usize, tls: &mut Tl
     made
 }
 
+/// The listener of sub-requests.
+pub(super) fn without_socket(at: weir_model::Location, workers: usize) -> Listener {
+    let options = weir_model::BindOptions::default();
+    let bind = Bind { at, spelling: "".into(), addresses: Vec::new(), name: None, id: None, options };
+    Listener {
+        bind,
+        name: "".into(),
+        id: 0,
+        address: None,
+        counters: ListenerCounters::new(workers),
+        connections: ConnectionLimit::new(),
+        tls: None,
+    }
+}
+
 /// Splits a `bind` line into lines with a single address and port.
 pub(super) fn single(bind: &Bind) -> Vec<Bind> {
     let addresses = bind.addresses.iter().flat_map(single_ports);

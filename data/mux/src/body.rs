@@ -111,12 +111,12 @@ impl KeptBody {
     pub fn of(body: &BodyFlow, source: &StreamConnector) -> KeptBody {
         let (count, are_kept) = body.ready.trailers();
         let behind = &source.input()[body.ready.leaving()..][..if are_kept { count } else { 0 }];
-        KeptBody::new(body.waiting(source), behind)
+        KeptBody::new(body.waiting(source).to_vec(), behind.to_vec())
     }
 
-    /// A copy of this payload, and of the lines of these trailers.
-    pub(crate) fn new(payload: &[u8], trailers: &[u8]) -> KeptBody {
-        KeptBody { payload: payload.to_vec(), trailers: trailers.to_vec() }
+    /// This payload, and these trailers as lines.
+    pub fn new(payload: Vec<u8>, trailers: Vec<u8>) -> KeptBody {
+        KeptBody { payload, trailers }
     }
 
     /// The payload.
@@ -469,32 +469,20 @@ impl BodyFlow {
     }
 
     /// Reads and drops the available part of the body.
-    #[cold]
     pub fn discard(&mut self, source: &mut StreamConnector) -> FlowState {
+        self.read(source, &mut |_| {})
+    }
+
+    /// Reads the available part of the body in this process. `take` gets the payload in pieces.
+    #[cold]
+    pub fn read(&mut self, source: &mut StreamConnector, take: &mut dyn FnMut(&[u8])) -> FlowState {
         match source {
-            StreamConnector::Own(own) => self.discard_from(own),
-            StreamConnector::Indirect(Indirect::Shared(shared)) => self.discard_from(shared),
+            StreamConnector::Own(own) => read_from(self, own, take),
+            StreamConnector::Indirect(Indirect::Shared(shared)) => read_from(self, shared, take),
             StreamConnector::Indirect(_) => {
                 FlowState::Failed(FlowSide::Source, ConnectionFault::Io(Errno::PIPE))
             }
         }
-    }
-
-    fn discard_from<S: BodySource>(&mut self, source: &mut S) -> FlowState {
-        for _ in 0..ROUNDS {
-            if !source.input().is_empty() && !self.is_complete() && !self.inspect_input(source) {
-                return FlowState::Malformed;
-            }
-            source.consume(self.ready());
-            self.ready.left(self.ready());
-            if self.is_complete() {
-                return FlowState::Done;
-            }
-            if let Some(stop) = self.receive_more(source) {
-                return stop;
-            }
-        }
-        FlowState::Yield
     }
 
     /// [`advance`](Self::advance) if the source or the sink is an HTTP/2 stream or a service.
@@ -723,6 +711,27 @@ impl BodyFlow {
         }
         true
     }
+}
+
+/// [`BodyFlow::read`] from one kind of source.
+fn read_from<S: BodySource>(flow: &mut BodyFlow, source: &mut S, take: &mut dyn FnMut(&[u8])) -> FlowState {
+    for _ in 0..ROUNDS {
+        if !source.input().is_empty() && !flow.is_complete() && !flow.inspect_input(source) {
+            return FlowState::Malformed;
+        }
+        if let Some(payload) = source.input().get(..flow.ready.leaving()).filter(|bytes| !bytes.is_empty()) {
+            take(payload);
+        }
+        source.consume(flow.ready());
+        flow.ready.left(flow.ready());
+        if flow.is_complete() {
+            return FlowState::Done;
+        }
+        if let Some(stop) = flow.receive_more(source) {
+            return stop;
+        }
+    }
+    FlowState::Yield
 }
 
 /// Minimum number of expected bytes for which a pipe is worth its cost.

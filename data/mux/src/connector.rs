@@ -128,11 +128,13 @@ impl StreamConnector {
         }
     }
 
-    /// Sends an HTTP/1 head with the bytes after it. The connection queues the bytes that do not fit. Other kinds fail with EPIPE.
+    /// Sends an HTTP/1 head with the bytes after it. The connection queues the bytes that do not fit. A service drops them. Other kinds
+    /// fail with EPIPE.
     #[inline]
     pub(crate) fn send_head(&mut self, head: &[u8], more: bool) -> SendOutcome {
         match self {
             StreamConnector::Own(own) => own.send_head(head, more),
+            StreamConnector::Indirect(Indirect::Local(_)) => SendOutcome::All,
             StreamConnector::Indirect(_) => SendOutcome::Failed(ConnectionFault::Io(Errno::PIPE)),
         }
     }

@@ -175,6 +175,17 @@ enum Life {
 }
 
 impl FilterStage {
+    fn new(filter: Box<dyn Filter>) -> Self {
+        FilterStage {
+            filter,
+            held: Vec::new(),
+            until: Tick::NEVER,
+            puts_out_more: false,
+            is_fresh: false,
+            life: Life::Payload,
+        }
+    }
+
     /// Whether the stage accepts no bytes now.
     fn is_stuck(&self) -> bool {
         !self.until.is_never()
@@ -197,14 +208,12 @@ impl FilterChain {
 
     /// Adds a filter after the others.
     pub fn push(&mut self, filter: Box<dyn Filter>) {
-        self.stages.push(FilterStage {
-            filter,
-            held: Vec::new(),
-            until: Tick::NEVER,
-            puts_out_more: false,
-            is_fresh: false,
-            life: Life::Payload,
-        });
+        self.stages.push(FilterStage::new(filter));
+    }
+
+    /// Adds a filter before the others.
+    pub fn push_first(&mut self, filter: Box<dyn Filter>) {
+        self.stages.insert(0, FilterStage::new(filter));
     }
 
     /// Starts another body.

@@ -82,13 +82,25 @@ impl Transfer {
 
     /// Adds a filter after the others. Call it before any byte was forwarded. Up to `limit` bytes are held for a filter that waits for more.
     pub fn add(&mut self, filter: Box<dyn Filter>, limit: usize) {
+        self.begin_filters(limit);
+        if let Some(filtered) = self.filtered() {
+            filtered.chain.push(filter);
+        }
+    }
+
+    /// Adds a filter before the others, so that it sees the unchanged body. Otherwise like [`add`](Self::add).
+    pub fn add_first(&mut self, filter: Box<dyn Filter>, limit: usize) {
+        self.begin_filters(limit);
+        if let Some(filtered) = self.filtered() {
+            filtered.chain.push_first(filter);
+        }
+    }
+
+    fn begin_filters(&mut self, limit: usize) {
         if self.filtered().is_none() {
             let mut filtered = FilteredBytes::new(limit);
             filtered.begin(&self.flow);
             self.aside.get_or_insert_default().detour = Some(Detour::Filters(filtered));
-        }
-        if let Some(filtered) = self.filtered() {
-            filtered.chain.push(filter);
         }
     }
 

@@ -9,7 +9,9 @@
 
 mod answers;
 mod arguments;
+mod auth_request;
 mod connection;
+mod copied_request;
 mod headers;
 mod names;
 mod process;
@@ -47,6 +49,7 @@ pub static ACTIONS: ActionTable = ActionTable::new(&[
     connection::ROWS,
     process::ROWS,
     tables::ROWS,
+    auth_request::ROWS,
     NOT_YET,
 ]);
 

@@ -33,6 +33,8 @@ enum CountsOwner {
     Served(u16),
     /// The counts belong to a [`Transit`].
     Left,
+    /// Not a connection but a sub-request, which no limit counts. Sub-requests of clients have depth 1, theirs have depth 2.
+    Subrequest(u16),
 }
 
 /// An [`Admission`] in transit to the worker that will serve the connection.
@@ -56,6 +58,19 @@ impl Admission {
             permit.count_on();
         }
         Ok(Admission { frontend: frontend.clone(), listener, progress: CountsOwner::Tried })
+    }
+
+    /// The stand-in for a connection of a sub-request. It does not count.
+    pub(crate) fn of_subrequest(frontend: ProxyRef, depth: u16) -> Self {
+        Admission { frontend, listener: 0, progress: CountsOwner::Subrequest(depth) }
+    }
+
+    /// The depth of a sub-request. 0 for a connection.
+    pub(crate) fn subrequest_depth(&self) -> u16 {
+        match self.progress {
+            CountsOwner::Subrequest(depth) => depth,
+            CountsOwner::Tried | CountsOwner::Served(_) | CountsOwner::Left => 0,
+        }
     }
 
     /// The proxy that accepted the connection.
@@ -88,7 +103,7 @@ impl Admission {
     pub(crate) fn leave(mut self) -> Transit {
         let worker = match std::mem::replace(&mut self.progress, CountsOwner::Left) {
             CountsOwner::Served(worker) => Some(worker),
-            CountsOwner::Tried | CountsOwner::Left => None,
+            CountsOwner::Tried | CountsOwner::Left | CountsOwner::Subrequest(_) => None,
         };
         Transit {
             instance: Arc::clone(self.frontend.instance().shared()),
@@ -104,7 +119,7 @@ impl Drop for Admission {
         let worker = match self.progress {
             CountsOwner::Tried => None,
             CountsOwner::Served(worker) => Some(worker),
-            CountsOwner::Left => return,
+            CountsOwner::Left | CountsOwner::Subrequest(_) => return,
         };
         end(self.frontend.instance(), &self.frontend, self.listener(), worker);
     }

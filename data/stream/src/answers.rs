@@ -13,7 +13,7 @@ use weir_http::{BodySize, HeadFlags, KnownName, NoRoom, Version, status};
 use weir_model as config;
 use weir_model::RulesetKind;
 use weir_model::{Redirect, RedirectKind};
-use weir_mux::{BodyFlow, BodyProducer, Failed, FlowState, LocalService, StreamConnector};
+use weir_mux::{BodyFlow, BodyProducer, Failed, FlowState, LocalService, Message, StreamConnector};
 use weir_net::SendOutcome;
 
 use crate::deadlines::{Waits, While};
@@ -30,6 +30,10 @@ use weir_vocabulary::fetch::auth::is_for_proxy;
 /// The text of a format. An error if it was truncated: a truncated body must not be sent.
 fn whole(text: Scratch) -> Result<Scratch, NoRoom> {
     if text.len() < bound::text_bytes() { Ok(text) } else { Err(NoRoom) }
+}
+
+fn has_prefix(name: &[u8], prefix: &[u8]) -> bool {
+    name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }
 
 /// The message to use when a reply does not specify one.
@@ -271,6 +275,42 @@ impl ReplyPhase {
         let _ = self.stream.response.message.head.add(field, &value);
     }
 
+    /// Prepares the refusal of an authorization server, with these fields of its answer. Without `body`, it does not have one.
+    pub(crate) fn prepare_refusal(
+        &mut self,
+        answer: &Message,
+        body: Option<Vec<u8>>,
+        returns: fn(&[u8]) -> bool,
+    ) {
+        if self.make_refusal(answer, body, returns).is_err() {
+            self.prepare_error(500);
+        }
+    }
+
+    fn make_refusal(
+        &mut self,
+        answer: &Message,
+        body: Option<Vec<u8>>,
+        returns: fn(&[u8]) -> bool,
+    ) -> Result<(), NoRoom> {
+        let status = answer.head.status();
+        self.start(status, status::reason(status))?;
+        let body = body.unwrap_or_default();
+        let head = &mut self.stream.response.message.head;
+        for (name, value) in answer.head.fields(answer.bytes()).filter(|(name, _)| returns(name)) {
+            if !body.is_empty() || !has_prefix(name, b"content-") {
+                head.add(name, value)?;
+            }
+        }
+        head.add(b"content-length", itoa::Buffer::new().format(body.len()).as_bytes())?;
+        if answer.head.find_known(answer.bytes(), KnownName::CacheControl).is_none() {
+            head.add(b"cache-control", b"no-cache")?;
+        }
+        let body = ReplyBody::Made(Scratch::from(body));
+        self.stream.response.reply = Some(LocalReply { body, closes: false, logged_as: 0 });
+        Ok(())
+    }
+
     /// Prepares a page: `headers`, then the output of `service`.
     pub(crate) fn prepare_page(
         &mut self,
@@ -343,6 +383,7 @@ impl ReplyPhase {
     }
 
     async fn after_response_rules(&mut self) {
+        self.stream.response_phase().add_kept_cookies();
         for side in self.stream.as_response_phase().sides_backend_first() {
             if !matches!(
                 self.stream.run_rules(side, RulesetKind::HttpAfterResponse).await,

@@ -89,6 +89,14 @@ impl StreamEntry {
         self.killed_by.get()
     }
 
+    /// Marks the stream as killed and wakes its task.
+    fn request_end(&self, by: By) {
+        self.killed_by.set(Some(by));
+        if let Some(task) = self.task() {
+            weir_sched::wake(task);
+        }
+    }
+
     /// The client's address: the stream's, if a rule set one, else the session's.
     pub(crate) fn source<'s>(&'s self, session: &'s ClientSession) -> Ref<'s, Address> {
         match self.own_addresses() {
@@ -219,6 +227,28 @@ impl OwnEntry {
     }
 }
 
+impl OwnEntry {
+    /// A handle for another task that ends the stream `id`, once listed.
+    pub(crate) fn handle(&self, id: u64) -> StreamHandle {
+        StreamHandle { entry: Rc::clone(&self.0), id }
+    }
+}
+
+/// Ends a stream of another task.
+pub(crate) struct StreamHandle {
+    entry: Rc<StreamEntry>,
+    id: u64,
+}
+
+impl StreamHandle {
+    /// Requests the end of the stream. Does nothing if the stream is not listed.
+    pub(crate) fn end(&self, by: By) {
+        if self.entry.id.get() == self.id {
+            self.entry.request_end(by);
+        }
+    }
+}
+
 impl Deref for OwnEntry {
     type Target = StreamEntry;
 
@@ -265,14 +295,6 @@ impl ListedStream {
     pub fn deadline(&self) -> Option<weir_sched::Tick> {
         weir_sched::deadline(self.entry.task()?)
     }
-
-    /// Marks the stream as killed and wakes its task.
-    fn request_end(&self, by: By) {
-        self.entry.killed_by.set(Some(by));
-        if let Some(task) = self.entry.task() {
-            weir_sched::wake(task);
-        }
-    }
 }
 
 /// The streams in progress on this worker, in arbitrary order.
@@ -293,7 +315,7 @@ pub fn end_streams(by: By, which: impl Fn(&ListedStream) -> bool) -> usize {
         .into_iter()
         .filter(|stream| which(stream))
         .map(|stream| {
-            stream.request_end(by);
+            stream.entry.request_end(by);
             (stream.entry.id.get(), Rc::downgrade(&stream.entry))
         })
         .collect();

@@ -10,6 +10,7 @@ mod messages;
 pub(crate) mod request;
 mod response;
 mod route;
+mod subrequest;
 mod websocket;
 
 use weir_containers::PoolBox;

@@ -38,6 +38,8 @@ pub struct Instance {
     pub identity: InstanceIdentity,
     /// All proxies, in the order of the configuration.
     pub proxies: Vec<Proxy>,
+    /// The frontend of sub-requests, which is not one of `proxies`. It accepts no connections and has one listener without a socket.
+    pub subrequests: Proxy,
     /// Index in `proxies` of each proxy with a backend side, by name.
     pub backends: HashMap<Box<str>, usize>,
     /// Index in `proxies` of each proxy with a frontend side, by name.

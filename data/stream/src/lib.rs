@@ -38,6 +38,7 @@ pub mod http;
 mod http2_counters;
 pub mod instance;
 pub mod keepalive;
+mod limited_body;
 pub mod listener_handler;
 pub mod log;
 mod log_timing;
@@ -55,6 +56,7 @@ pub mod session;
 mod silence;
 mod statistics;
 pub mod stream;
+mod subrequest;
 mod tcp;
 #[cfg(test)]
 mod testing;

@@ -17,6 +17,14 @@ pub struct ProcessCounters {
     pub bytes_out: weir_sync::Counter,
     /// Bytes that were spliced in the kernel.
     pub bytes_spliced: weir_sync::Counter,
+    /// Requests that `auth-request` rules sent, or failed to send.
+    pub auth_requests: weir_sync::Counter,
+    /// Those without a verdict.
+    pub auth_requests_failed: weir_sync::Counter,
+    /// Requests that `mirror` rules sent.
+    pub mirrors: weir_sync::Counter,
+    /// Requests that `mirror` rules gave up: too many at a time, or a body above its limit.
+    pub mirrors_dropped: weir_sync::Counter,
 }
 
 impl Default for ProcessCounters {
@@ -28,6 +36,10 @@ impl Default for ProcessCounters {
             streams_now: weir_sync::Gauge::new(),
             bytes_out: weir_sync::Counter::new(),
             bytes_spliced: weir_sync::Counter::new(),
+            auth_requests: weir_sync::Counter::new(),
+            auth_requests_failed: weir_sync::Counter::new(),
+            mirrors: weir_sync::Counter::new(),
+            mirrors_dropped: weir_sync::Counter::new(),
         }
     }
 }

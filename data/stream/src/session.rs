@@ -43,7 +43,7 @@ pub struct ClientSession {
     /// Requests begun on this connection.
     pub requests: Cell<u32>,
     /// The accepting frontend and listener. Counts the connection until dropped.
-    admitted: Admission,
+    pub(crate) admitted: Admission,
 }
 
 /// State that few sessions have.

@@ -41,13 +41,14 @@ impl Stream {
     /// Ends a stream, in HTTP and in TCP mode. Updates the counters that are known only now, releases the server's slot and leaves the
     /// backend. Then writes the log line, which can still name the server and the backend.
     pub(crate) fn conclude(&mut self) {
-        self.timers.close = Some(self.elapsed());
         self.count_end();
         self.log_line().log_end();
         self.log_line().note_on_timeline();
     }
 
-    fn count_end(&mut self) {
+    /// The first part of [`Stream::conclude`], all of it for a stream without a log line.
+    pub(crate) fn count_end(&mut self) {
+        self.timers.close = Some(self.elapsed());
         self.counts_mut().count_bytes();
         self.counts().count_spliced();
         self.counts().count_status();

@@ -20,8 +20,7 @@ use crate::expressions::{ExpressionParser, Notes, WrittenReference};
 use crate::resources::Resources;
 use crate::words::Fault;
 use weir_model::{
-    Captures, ErrorReply, FilterDirection, Location, Proxy, ProxySection, RulesetKind, Rulesets, Settings,
-    StickTable,
+    ErrorReply, FilterDirection, Location, Proxy, ProxySection, RulesetKind, Settings, StickTable,
 };
 
 /// A section during parsing.
@@ -63,35 +62,7 @@ impl Draft {
         Draft {
             section,
             span,
-            proxy: Proxy {
-                name: name.into(),
-                section: kind,
-                at,
-                id: 0,
-                id_is_forced: false,
-                server_state_file: None,
-                description: None,
-                guid: None,
-                settings: Settings::default(),
-                inherited_rules: None,
-                rules: Rulesets::default(),
-                binds: Vec::new(),
-                certificates: Vec::new(),
-                default_backend: None,
-                use_backend: Vec::new(),
-                redirects: Vec::new(),
-                monitor_fail: Vec::new(),
-                captures: Captures::default(),
-                servers: Vec::new(),
-                use_server: Vec::new(),
-                table: None,
-                stick_rules: Vec::new(),
-                persist_rules: Vec::new(),
-                filters: Vec::new(),
-                filter_sequences: weir_model::FilterSequences::default(),
-                unpublished: false,
-                force_switch: Vec::new(),
-            },
+            proxy: Proxy::new(name.into(), kind, at),
             extras: Extras::default(),
             acls: AclTable::default(),
             pending: PendingReferences::default(),
@@ -154,6 +125,18 @@ pub(crate) struct PendingReferences {
     pub(crate) global_description: Option<Span>,
     /// The filters named by `set-bandwidth-limit` rules: name, span, and whether the rule sets a limit (or a period).
     pub(crate) bandwidth_limits: Vec<(Box<str>, Span, bool)>,
+    /// The backends to which rules send requests of their own.
+    pub(crate) subrequests: Vec<SubrequestTarget>,
+}
+
+/// A backend to which a rule sends requests of its own.
+#[derive(Debug)]
+pub(crate) struct SubrequestTarget {
+    pub(crate) backend: Arc<Reference>,
+    /// The name of the rule's action.
+    pub(crate) action: Box<str>,
+    /// The span of the backend's name.
+    pub(crate) span: Span,
 }
 
 /// Names with a refused declaration in this section. References to them are not reported.

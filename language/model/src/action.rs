@@ -7,7 +7,7 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use weir_expr::LogFormat;
+use weir_expr::{LogFormat, Reference};
 use weir_fingerprint::Canonical;
 
 use super::table::Track;
@@ -66,6 +66,10 @@ pub struct ActionFacts<'a> {
     pub switches_to_http: bool,
     /// The action encodes or removes the fragment of a request's target. Without it, a request with a fragment is refused.
     pub takes_fragments: bool,
+    /// The action of a request keeps fields that are added to the response, before the `http-after-response` rules.
+    pub adds_to_response: bool,
+    /// The backend to which the action sends requests of its own.
+    pub asks: Option<&'a Reference>,
     /// The `resolvers` section with the name servers that the action queries.
     pub resolvers: Option<&'a str>,
     /// The stick counter that the action uses, from 0.
@@ -84,6 +88,8 @@ impl ActionFacts<'_> {
         redirects: false,
         switches_to_http: false,
         takes_fragments: false,
+        adds_to_response: false,
+        asks: None,
         resolvers: None,
         counter: None,
         track: None,

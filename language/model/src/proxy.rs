@@ -89,6 +89,41 @@ pub struct Proxy {
     pub filter_sequences: FilterSequences,
 }
 
+impl Proxy {
+    /// A proxy without lines.
+    pub fn new(name: Arc<str>, section: ProxySection, at: Location) -> Self {
+        Proxy {
+            name,
+            section,
+            at,
+            id: 0,
+            id_is_forced: false,
+            server_state_file: None,
+            description: None,
+            guid: None,
+            settings: Settings::default(),
+            inherited_rules: None,
+            rules: Rulesets::default(),
+            binds: Vec::new(),
+            certificates: Vec::new(),
+            default_backend: None,
+            use_backend: Vec::new(),
+            redirects: Vec::new(),
+            monitor_fail: Vec::new(),
+            captures: Captures::default(),
+            servers: Vec::new(),
+            use_server: Vec::new(),
+            table: None,
+            stick_rules: Vec::new(),
+            unpublished: false,
+            force_switch: Vec::new(),
+            persist_rules: Vec::new(),
+            filters: Vec::new(),
+            filter_sequences: FilterSequences::default(),
+        }
+    }
+}
+
 /// Inherited and own rules are encoded as one list. `bind` and `server` lines are objects themselves: only their names and the
 /// servers' order are encoded. Automatic identifiers are left out, since they depend on the order of sections.
 impl Canonical for Proxy {

@@ -370,12 +370,16 @@ const PLAIN: [(&str, &str); 4] = [
 ];
 
 /// Columns of `show stat` and lines of `show info` that are missing in the output of HAProxy 3.2.
-const NOT_IN_REFERENCE: [&str; 13] = [
+const NOT_IN_REFERENCE: [&str; 17] = [
     "PatternsAdded",
     "PatternsFreed",
     "NbThreadGroups",
     "RegexLimitsReached",
     "RegexBudgetsSpent",
+    "AuthRequests",
+    "AuthRequestsFailed",
+    "Mirrors",
+    "MirrorsDropped",
     "priv_idle_cur",
     "reqbin",
     "reqbout",

@@ -121,6 +121,10 @@ pub(super) fn unchosen_backends(subject: &LintSubject<'_>) -> Vec<Finding> {
             }
         }
     }
+    for rule in proxies.iter().flat_map(|proxy| proxy.rules(RulesetKind::HttpRequest)) {
+        let target = rule.action.facts().asks.and_then(|backend| backend.target());
+        chosen.extend(target.map(|(index, _)| index as usize));
+    }
     let words = || subject.lines.iter().flat_map(|line| line.words());
     let logged: HashSet<&str> = words().filter_map(|word| word.text().strip_prefix("backend@")).collect();
     let is_idle = |(index, proxy): &(usize, &Proxy)| {

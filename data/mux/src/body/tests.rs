@@ -134,12 +134,42 @@ fn a_stored_body_is_sent_in_the_framing_of_its_head() {
             let (mut server, far) = pair(&network, port).await;
             let mut message = Message::new(10);
             message.read_kept(weir_http::Kind::Request, HEAD).expect("a head");
-            let kept = KeptBody::new(payload, b"T: 1\r\n");
+            let kept = KeptBody::new(payload.to_vec(), b"T: 1\r\n".to_vec());
             assert_eq!(kept.send_behind(&mut message, &mut server, &mut Vec::new()), SendOutcome::All);
             server.shut_write();
             assert_eq!(arrived(&far).await, format!("{}{want}", String::from_utf8_lossy(HEAD)));
         }
     });
+}
+
+/// The payload that [`BodyFlow::read`] gives, for a body that arrives in two parts.
+fn check_read(framing: BodyFraming, parts: [&'static [u8]; 2], want: &'static [u8], rest: &'static [u8]) {
+    run(move |network| async move {
+        let (mut source, from) = pair(&network, 80).await;
+        let mut flow = BodyFlow::new(framing);
+        let mut payload = Vec::new();
+        let mut read =
+            |source: &mut StreamConnector| flow.read(source, &mut |piece| payload.extend_from_slice(piece));
+        from.send(parts[0]).await.expect("it stands");
+        sleep_until(now().after(5)).await;
+        assert_eq!(read(&mut source), FlowState::AwaitSource);
+        from.send(parts[1]).await.expect("it stands");
+        sleep_until(now().after(5)).await;
+        assert_eq!(read(&mut source), FlowState::Done);
+        assert!(flow.is_complete());
+        assert_eq!((payload.as_slice(), source.input()), (want, rest));
+    });
+}
+
+#[test]
+fn reads_payload_without_its_framing() {
+    check_read(BodyFraming::Length(6), [b"abc", b"defNEXT"], b"abcdef", b"NEXT");
+    check_read(
+        BodyFraming::Chunked,
+        [b"3\r\nabc\r\n2\r", b"\nde\r\n0\r\nT: 1\r\n\r\nNEXT"],
+        b"abcde",
+        b"NEXT",
+    );
 }
 
 /// A filter may change the length of a body with an announced length. The body is then sent in chunks.

@@ -184,6 +184,19 @@ fn check(filters: impl Fn(Bench) -> Bench, want: &str) {
 }
 
 #[test]
+fn a_filter_added_first_sees_the_unchanged_bytes() {
+    let replace = |bytes: &[u8], _: More, _: Tick, out: &mut FilterOutput<'_>| {
+        out.write(b"x");
+        Passed { replaced: true, ..Passed::all(bytes) }
+    };
+    let mut bench = Bench::new().with("late", replace);
+    let pass = scripted("first", &bench.journal, |bytes, _, _, _| Passed::all(bytes));
+    bench.filtered.chain.push_first(pass);
+    bench.run(b"abc", &[3]);
+    assert_eq!((bench.sent.as_slice(), bench.journal.borrow()[0].as_str()), (&b"x"[..], "first abc 3"));
+}
+
+#[test]
 fn filters_that_only_delay_keep_the_payload_unchanged() {
     check(|bench| bench.with("a", all), PAYLOAD);
     check(|bench| bench.with("a", all).with("b", all).with("c", all), PAYLOAD);
@@ -489,7 +502,7 @@ fn a_resent_body_passes_restarted_filters() {
             filtered_pair(&network, b"NEXT", filter).await;
         let mut head = Head::new();
         head.note(weir_http::HeadFlags::CHUNKED);
-        let kept = Rc::new(KeptBody::new(b"abcde", b"Gone: 1\r\nT: 2\r\n"));
+        let kept = Rc::new(KeptBody::new(b"abcde".to_vec(), b"Gone: 1\r\nT: 2\r\n".to_vec()));
         for _ in 0..2 {
             transfer.repeat(&kept);
             transfer.aim(&sink, &head);

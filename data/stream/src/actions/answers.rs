@@ -267,7 +267,7 @@ fn drop_request<'s>(stream: &mut Stream, rule: RuleContext<'_>) -> ActionResult<
 }
 
 /// Counts a refusal by the rule.
-fn count_denied(stream: &mut Stream, rule: RuleContext<'_>) {
+pub(super) fn count_denied(stream: &mut Stream, rule: RuleContext<'_>) {
     stream.rules.denied = true;
     if rule.kind == RulesetKind::HttpRequest {
         stream.tracking().count_tracked_error();

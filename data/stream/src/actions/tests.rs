@@ -91,8 +91,11 @@ fn the_example_of_every_action_is_accepted() {
                 name if name.starts_with("track-sc") => "stick-table type ipv4 size 1\n ",
                 _ => "",
             };
-            let after =
-                if row.name == "do-resolve" { "\nresolvers dns\n nameserver a 192.0.2.1:53" } else { "" };
+            let after = match row.name {
+                "do-resolve" => "\nresolvers dns\n nameserver a 192.0.2.1:53",
+                "auth-request" | "mirror" => "\nbackend app",
+                _ => "",
+            };
             // Tracking that does not read contents belongs to session rules.
             let is_early = row.name.starts_with("track-sc") && kind == RulesetKind::TcpRequestContent;
             let condition = if is_early { " if { path / }" } else { "" };

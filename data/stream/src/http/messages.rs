@@ -59,7 +59,7 @@ impl ExchangePhase {
     }
 
     /// Adds the proxy's own fields to the request.
-    fn prepare_request(&mut self) -> PhaseResult {
+    pub(super) fn prepare_request(&mut self) -> PhaseResult {
         self.stream.request_phase().narrow_te()?;
         self.add_forwarding_fields()?;
         filtering::notify_of_request(&mut self.stream);
@@ -126,7 +126,7 @@ impl ExchangePhase {
 
     /// Sends the request and waits for the head of the response.
     #[expect(clippy::manual_async_fn, reason = "an async function stores its arguments twice")]
-    fn converse(&mut self) -> impl Future<Output = Result<(), UpstreamError>> {
+    pub(super) fn converse(&mut self) -> impl Future<Output = Result<(), UpstreamError>> {
         async move {
             self.stream.enter(During::Headers);
             self.send_request_head()?;
@@ -662,7 +662,7 @@ impl ExchangePhase {
     }
 
     /// The connection mode that results from the frontend and the backend.
-    fn connection_mode(&self) -> ConnectionMode {
+    pub(super) fn connection_mode(&self) -> ConnectionMode {
         mode_of(&self.stream.frontend).max(mode_of(&self.stream.backend))
     }
 
@@ -671,7 +671,7 @@ impl ExchangePhase {
         mode_of(&self.stream.frontend)
     }
 
-    async fn retry_or_stop(&mut self, failure: AttemptFailure) -> PhaseResult {
+    pub(super) async fn retry_or_stop(&mut self, failure: AttemptFailure) -> PhaseResult {
         let failure = self.stream.server_phase().failure_of_early(failure);
         self.stream.server_phase().close_server();
         self.stream.response.message.clear();

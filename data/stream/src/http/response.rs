@@ -34,12 +34,24 @@ impl ResponsePhase {
     }
 
     async fn response_rules(&mut self, kind: RulesetKind) -> PhaseResult {
+        if kind == RulesetKind::HttpAfterResponse {
+            self.add_kept_cookies();
+        }
         for side in self.sides_backend_first() {
             if let RulesetResult::Stop(stop) = self.stream.run_rules(side, kind).await? {
                 return Err(stop);
             }
         }
         Ok(())
+    }
+
+    /// Adds the cookies that actions kept for the response ([`weir_model::ActionFacts::adds_to_response`]).
+    pub(crate) fn add_kept_cookies(&mut self) {
+        for cookie in self.stream.captures.take_set_cookies() {
+            if self.stream.response.message.head.add(b"set-cookie", &cookie).is_err() {
+                self.stream.frontend.count_failed_rewrite();
+            }
+        }
     }
 
     /// Starts response rules: drops the variables of scope `req`, and scope `res` becomes valid.

@@ -81,6 +81,11 @@ impl ProxyRef {
         RcRef::find(instance, |instance| instance.proxies.get(position)).map(ProxyRef)
     }
 
+    /// [`Instance::subrequests`].
+    pub(crate) fn of_subrequests(instance: &LocalInstance) -> Self {
+        ProxyRef(RcRef::new(Rc::clone(instance), |instance| &instance.subrequests))
+    }
+
     /// The instance of the proxy.
     #[inline]
     pub fn instance(&self) -> &LocalInstance {

@@ -17,6 +17,8 @@ struct StreamCaptures {
     response: OneSide,
     unique_id: CapturedValue,
     passwords: PasswordVerdicts,
+    /// `Set-Cookie` values of an authorization server, for the response.
+    set_cookies: Vec<Box<[u8]>>,
 }
 
 /// The captures of the request or the response.
@@ -61,6 +63,16 @@ impl CapturedValues {
     /// The stream's password verdicts, created on the first call.
     pub(crate) fn passwords_mut(&mut self) -> &mut PasswordVerdicts {
         &mut self.0.get_or_insert_default().passwords
+    }
+
+    /// Keeps the value of a `Set-Cookie` field for the response.
+    pub(crate) fn keep_set_cookie(&mut self, value: &[u8]) {
+        self.0.get_or_insert_default().set_cookies.push(value.into());
+    }
+
+    /// Takes the kept `Set-Cookie` values.
+    pub(crate) fn take_set_cookies(&mut self) -> Vec<Box<[u8]>> {
+        self.0.as_mut().map(|captured| std::mem::take(&mut captured.set_cookies)).unwrap_or_default()
     }
 
     /// `unique-id`. `None` until generated.

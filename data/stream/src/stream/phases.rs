@@ -67,6 +67,8 @@ handles! {
     ChoicePhase: choice_phase, as_choice_phase;
     /// Sends the request and awaits the response: `http/messages.rs`, `http/websocket.rs`, `http/forwarded.rs`.
     ExchangePhase: exchange_phase, as_exchange_phase;
+    /// Sends a request of the process itself and reads its answer: `http/subrequest.rs`.
+    SubrequestPhase: subrequest_phase;
     /// Runs the rules on the response: `http/response.rs`.
     ResponsePhase: response_phase, as_response_phase;
     /// Moves the bodies: `http/bodies.rs`.

@@ -32,6 +32,9 @@ impl EndedStream {
             By::Client => self.client(during),
             By::ClientTimeout => self.client_timeout(during),
             By::Server => self.server(during),
+            By::ServerTimeout if self.by_rule && during == During::Request => {
+                "an 'auth-request' rule got no verdict in time".to_owned()
+            }
             By::ServerTimeout => Self::server_timeout(during),
             By::Proxy => self.proxy(during),
             By::Resource => format!("weir ran out of memory, file descriptors or ports{}", when(during)),
@@ -76,6 +79,7 @@ impl EndedStream {
 
     fn server(&self, during: During) -> String {
         match during {
+            During::Request if self.by_rule => "an 'auth-request' rule got no verdict".to_owned(),
             During::Connect if !self.has_backend => "no backend was found for the request".to_owned(),
             During::Connect if !self.has_server => "no server was available".to_owned(),
             During::Connect => "the connection to the server failed".to_owned(),
@@ -180,6 +184,8 @@ mod tests {
             "the client closed the connection before its request body was complete",
         );
         check(none(By::Client, Data), "the client closed the connection during the transfer");
+        check(rule(none(By::Server, Request)), "an 'auth-request' rule got no verdict");
+        check(rule(none(By::ServerTimeout, Request)), "an 'auth-request' rule got no verdict in time");
         check(none(By::Client, Tarpit), "the client closed the connection in the tarpit");
         check(
             status(408, none(By::ClientTimeout, Request)),

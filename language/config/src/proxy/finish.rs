@@ -1,6 +1,7 @@
 //! Checks at the end: of a section, when its ACLs are complete, and of the configuration, when all names are known.
 
 mod protocols;
+mod subrequests;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -222,6 +223,7 @@ impl ProxyParser<'_> {
             self.check(index, context, diagnostics);
         }
         check_guids(&self.finished, diagnostics);
+        self.settle_subrequests(&names, diagnostics);
         self.settle_tracks(&names, diagnostics);
         for (proxy, server) in self.resolve_references(&names, context, diagnostics) {
             self.finished[proxy as usize].proxy.servers[server as usize].is_referenced = true;

@@ -8,6 +8,7 @@ use weir_expr::{ArgKind, Expr, FormatOptions, LogFormat, Reference, VariableId};
 use weir_syntax::{Span, Word};
 
 use super::redirect::read_redirect;
+use crate::draft::SubrequestTarget;
 use crate::draft::action::ActionContext;
 use crate::reply::{ReplyRules, read_reply};
 use crate::words::{Parsed, Words, fault};
@@ -111,6 +112,18 @@ impl ActionContext<'_, '_> {
         let table = read_table_name(words)?;
         self.line.note_table(&table, words.line().span());
         Ok(table)
+    }
+
+    /// Reads the name of a backend to which the action sends requests of its own. A later section may declare it.
+    pub fn backend(&mut self, words: &mut Words<'_>) -> Parsed<Arc<Reference>> {
+        let name = words.expect("expects the name of a backend.")?;
+        let backend = Arc::new(Reference::new(ArgKind::Backend, Some(name.text())));
+        self.line.draft.pending.subrequests.push(SubrequestTarget {
+            backend: Arc::clone(&backend),
+            action: self.word.text().into(),
+            span: name.span(),
+        });
+        Ok(backend)
     }
 
     /// Records the name of a bandwidth limit, which a later line may declare.
