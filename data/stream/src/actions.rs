@@ -13,6 +13,7 @@ mod auth_request;
 mod connection;
 mod copied_request;
 mod headers;
+mod mirror;
 mod names;
 mod process;
 mod tables;
@@ -50,6 +51,7 @@ pub static ACTIONS: ActionTable = ActionTable::new(&[
     process::ROWS,
     tables::ROWS,
     auth_request::ROWS,
+    mirror::ROWS,
     NOT_YET,
 ]);
 
