@@ -23,7 +23,7 @@ pub struct ProcessCounters {
     pub auth_requests_failed: weir_sync::Counter,
     /// Requests that `mirror` rules sent.
     pub mirrors: weir_sync::Counter,
-    /// Requests that `mirror` rules gave up: too many at a time, or a body above its limit.
+    /// Requests that `mirror` rules gave up: too many at a time, a body above its limit, or a loop.
     pub mirrors_dropped: weir_sync::Counter,
 }
 

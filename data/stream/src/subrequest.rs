@@ -67,7 +67,7 @@ impl Subrequest {
         })
     }
 
-    /// A request with this head, of HTTP/1, to a backend. `None` if the head is invalid or the backend is disabled. The time until the
+    /// A request with this head, of HTTP/1, to a backend. `None` if the head is invalid, or the backend disabled or not published. The time until the
     /// end of the answer is limited.
     pub(crate) fn new(
         session: Rc<ClientSession>,
@@ -75,7 +75,7 @@ impl Subrequest {
         head: &[u8],
         timeout: Duration,
     ) -> Option<Self> {
-        if backend.config.settings.disabled {
+        if backend.config.settings.disabled || !backend.is_published() {
             return None;
         }
         let client = LocalService::new(Box::new(NoClient));

@@ -97,7 +97,7 @@ static RESPONSE_COOKIE: [(char, &str); 7] = [
 ];
 
 /// Advice for common pairs of letters.
-pub(crate) const ADVICE: [(&str, &str); 28] = [
+pub(crate) const ADVICE: [(&str, &str); 29] = [
     ("--", "Nothing to look at."),
     (
         "CC",
@@ -179,7 +179,14 @@ pub(crate) const ADVICE: [(&str, &str); 28] = [
         "sQ",
         "The request waited longer than 'timeout queue' (or 'timeout connect' without it): servers are full.",
     ),
-    ("sR", "The server's side timed out before the request was complete: a client that sends slowly."),
+    (
+        "SR",
+        "An 'auth-request' rule got no verdict: look at its backend in 'show stat' and at the records of <SUBREQUEST> in 'show timeline'.",
+    ),
+    (
+        "sR",
+        "An 'auth-request' rule got no verdict in time: compare its 'timeout' with the response times of its backend.",
+    ),
 ];
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use weir_model::{ActionFacts, Visit};
 use weir_mux::Message;
 
 use super::answers::count_denied;
-use super::copied_request::{HeadWriter, OwnHeader, is_same_name, read_names, sets as sets_header};
+use super::copied_request::{HeadWriter, OwnHeader, is_in_loop, is_same_name, read_names, sets as sets_header};
 use super::{ActionResult, ActionRow, RuleContext, StreamAction, Verdict};
 use crate::deadlines::{Waits, While};
 use crate::drive::DriveStep;
@@ -152,6 +152,9 @@ impl AuthRequest {
 
     /// Sends the sub-request. `None` if it cannot be sent.
     fn send(&self, stream: &mut Stream) -> Option<PendingSubrequest> {
+        if is_in_loop(stream) {
+            return None;
+        }
         let (position, _) = self.backend.target()?;
         let backend = stream.frontend.sibling(position as usize)?;
         let session = Subrequest::session(stream)?;

@@ -75,6 +75,18 @@ pub(super) fn is_same_name(name: &[u8], other: &[u8]) -> bool {
     name.len() == other.len() && name.iter().zip(other).all(|(one, other)| folded(one) == folded(other))
 }
 
+/// Whether the stream's request is itself a sub-request that came back over the network, too often to send another one. Each sub-request
+/// adds one more `CDN-Loop` (RFC 8586).
+pub(super) fn is_in_loop(stream: &Stream) -> bool {
+    let (head, raw) = (&stream.request.message.head, stream.request.message.bytes());
+    head.values(raw, b"cdn-loop").filter(|value| *value == LOOP).count() >= MOST_LOOPS
+}
+
+/// The value that a sub-request adds to `CDN-Loop`.
+const LOOP: &[u8] = b"weir";
+/// One instance may ask another that asks a third one.
+const MOST_LOOPS: usize = 2;
+
 /// A head in the form of HTTP/1, as it grows.
 pub(super) struct HeadWriter {
     text: Scratch,
@@ -136,6 +148,7 @@ impl HeadWriter {
         {
             self.add(b"host", authority);
         }
+        self.add(b"cdn-loop", LOOP);
         for header in own {
             let value = stream.format(&header.value);
             // A field without a value is omitted, as in a reply.

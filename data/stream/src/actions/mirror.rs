@@ -19,7 +19,7 @@ use weir_model::{ActionFacts, Visit};
 use weir_mux::{Failed, Filter, FilterOutput, More, Passed};
 use weir_sched::Tick;
 
-use super::copied_request::{HeadWriter, OwnHeader, read_names};
+use super::copied_request::{HeadWriter, OwnHeader, is_in_loop, read_names};
 use super::{ActionResult, ActionRow, RuleContext, StreamAction};
 use crate::instance::ProxyRef;
 use crate::limited_body::LimitedBody;
@@ -92,6 +92,9 @@ impl Mirror {
 
     /// Prepares the copy of the stream's request. `None` if it cannot be sent.
     fn copy(&self, stream: &mut Stream) -> Option<RequestCopy> {
+        if is_in_loop(stream) {
+            return None;
+        }
         let permit = MirrorPermit::take()?;
         let (position, _) = self.backend.target()?;
         let backend = stream.frontend.sibling(position as usize)?;
@@ -109,9 +112,10 @@ impl Mirror {
 impl StreamAction for Mirror {
     fn run<'s>(&'s self, stream: &'s mut Stream, _: RuleContext<'s>) -> ActionResult<'s> {
         let head = &stream.request.message.head;
-        // A tunnel cannot be answered twice.
-        let is_tunnel =
-            head.method() == Method::Connect || head.flags().contains(HeadFlags::CONNECTION_UPGRADE);
+        // A tunnel has one server. An offer of HTTP/2 is not a tunnel.
+        let upgrades = head.flags().contains(HeadFlags::CONNECTION_UPGRADE | HeadFlags::HAS_UPGRADE)
+            && !head.flags().contains(HeadFlags::UPGRADE_H2C);
+        let is_tunnel = upgrades || head.method() == Method::Connect;
         if is_tunnel || (self.share < ALL && weir_sched::random() & (ALL - 1) >= self.share) {
             return ActionResult::NEXT;
         }
