@@ -314,8 +314,8 @@ def test_a_dead_server_fails_closed(world):
     assert world.ask().startswith(b"HTTP/1.1 503 ")
     assert not world.origin.requests
     assert (world.info("AuthRequests"), world.info("AuthRequestsFailed")) == (1, 1)
-    records = ask(world.cli, "show timeline")
-    assert "<SUBREQUEST>" in records and "auth-request" in records, records
+    records = lambda: ask(world.cli, "show timeline")
+    assert wait_until(lambda: "<SUBREQUEST>" in records() and "an 'auth-request' rule got no verdict" in records()), records()
 
 
 @pytest.mark.parametrize("words, status", [("on-error deny", b"503"), ("on-error status 403", b"403"), ("on-error allow", b"200")])
@@ -397,6 +397,7 @@ def test_a_backend_that_asks_itself_through_a_frontend_ends(world):
 
 def test_nested_requests_end(world):
     sections = "\n".join(f"""backend auth{at}
+    http-request del-header CDN-Loop
     http-request auth-request auth{at + 1}
     server a 127.0.0.1:{world.auth.port}""" for at in range(1, 5))
     world.serve(sections=sections + f"\nbackend auth5\n    server a 127.0.0.1:{world.auth.port}", name="auth1")
