@@ -26,7 +26,9 @@ use weir_model::{ActionFacts, Visit};
 use weir_mux::Message;
 
 use super::answers::count_denied;
-use super::copied_request::{HeadWriter, OwnHeader, is_in_loop, is_same_name, read_names, sets as sets_header};
+use super::copied_request::{
+    HeadWriter, OwnHeader, is_in_loop, is_same_name, read_names, sets as sets_header,
+};
 use super::{ActionResult, ActionRow, RuleContext, StreamAction, Verdict};
 use crate::deadlines::{Waits, While};
 use crate::drive::DriveStep;
