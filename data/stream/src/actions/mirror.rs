@@ -186,10 +186,10 @@ impl Filter for BodyCopy {
         _: Tick,
         _: &mut FilterOutput<'_>,
     ) -> Result<Passed, Failed> {
-        if self.copy.is_some() {
+        if let Some(copy) = &mut self.copy {
             self.body.add(bytes);
-            if self.body.is_exceeded {
-                self.copy = None;
+            if self.body.is_exceeded || !copy.permit.grow(bytes.len()) {
+                (self.copy, self.body) = (None, LimitedBody::kept(0));
                 count_dropped();
             }
         }
@@ -205,6 +205,9 @@ impl Filter for BodyCopy {
 
     fn restart(&mut self) {
         self.body = LimitedBody::kept(self.limit);
+        if let Some(copy) = &mut self.copy {
+            copy.permit.shrink();
+        }
     }
 }
 
@@ -222,40 +225,60 @@ fn count_dropped() {
     crate::process_counters::count(|counters| counters.mirrors_dropped.increment());
 }
 
-/// One of the worker's mirrored requests, from the rule to the end of the answer.
-struct MirrorPermit(());
+/// One of the worker's mirrored requests, and the bytes of its body, from the rule to the end of the answer.
+struct MirrorPermit {
+    bytes: usize,
+}
 
 impl MirrorPermit {
     /// `None` if [`MOST_MIRRORS`] are in progress.
     fn take() -> Option<Self> {
-        let count = MIRRORS.get();
+        let (count, bytes) = MIRRORS.get();
         (count < MOST_MIRRORS).then(|| {
-            MIRRORS.set(count + 1);
-            MirrorPermit(())
+            MIRRORS.set((count + 1, bytes));
+            MirrorPermit { bytes: 0 }
         })
+    }
+
+    /// Adds bytes of the body. False if the bodies of all mirrored requests exceed [`MOST_BYTES`].
+    fn grow(&mut self, bytes: usize) -> bool {
+        self.bytes += bytes;
+        let (count, all) = MIRRORS.get();
+        MIRRORS.set((count, all + bytes));
+        all + bytes <= MOST_BYTES
+    }
+
+    /// Removes the bytes of the body.
+    fn shrink(&mut self) {
+        let (count, all) = MIRRORS.get();
+        MIRRORS.set((count, all - self.bytes));
+        self.bytes = 0;
     }
 }
 
 impl Drop for MirrorPermit {
     fn drop(&mut self) {
-        MIRRORS.set(MIRRORS.get() - 1);
+        self.shrink();
+        let (count, all) = MIRRORS.get();
+        MIRRORS.set((count - 1, all));
     }
 }
 
 thread_local! {
-    /// The worker's mirrored requests in progress.
-    static MIRRORS: Cell<usize> = const { Cell::new(0) };
+    /// The worker's mirrored requests in progress, and the bytes of their bodies.
+    static MIRRORS: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
 }
 
 const EXPECTS: &str = "expects 'sample', 'body-limit', 'hdr', 'del-hdr', 'timeout', or a condition.";
 /// Every request.
 const ALL: u64 = 1 << 32;
 const BODY_LIMIT: u64 = 64 * 1024;
-/// Maximum body limit: with [`MOST_MIRRORS`] it bounds the memory of a worker.
 const MOST_BODY: u64 = 16 * 1024 * 1024;
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Mirrored requests in progress on one worker. More are dropped, so that a slow backend cannot hold memory without bound.
 const MOST_MIRRORS: usize = 1024;
+/// Bytes of the bodies of these requests. A body that exceeds them is given up.
+const MOST_BYTES: usize = 64 * 1024 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -280,5 +303,17 @@ mod tests {
         assert_eq!((all.len(), MirrorPermit::take().is_none()), (MOST_MIRRORS, true));
         drop(all);
         assert!(MirrorPermit::take().is_some());
+    }
+
+    #[test]
+    fn the_bodies_of_all_mirrors_are_bounded() {
+        let mut permits: Vec<_> = (0..5).filter_map(|_| MirrorPermit::take()).collect();
+        let grown = permits.iter_mut().map(|permit| permit.grow(MOST_BYTES / 4));
+        assert_eq!(Vec::from_iter(grown), [true, true, true, true, false]);
+        permits[0].shrink();
+        permits.pop();
+        assert!(permits[0].grow(MOST_BYTES / 4) && !permits[1].grow(1));
+        drop(permits);
+        assert_eq!(MIRRORS.get(), (0, 0));
     }
 }
