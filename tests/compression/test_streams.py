@@ -382,6 +382,33 @@ listen l
         assert decode(request.head, request.body) == body
 
 
+@pytest.mark.parametrize("accept, spliced", [("gzip", False), ("br", True)])
+def test_a_response_that_is_not_compressed_is_spliced(proxy, folder, accept, spliced):
+    """The filter leaves a body that it does not compress. Otherwise `compression` would copy every image."""
+    body = os.urandom(3_000_000)
+    with Origin(okay(body)) as origin:
+        port, _ = proxy(origin.port, "option splice-response\n  compression algo gzip")
+        plain, _ = curl(f"http://127.0.0.1:{port}/", "--compressed", "-H", f"accept-encoding: {accept}")
+        assert plain == body
+        [count] = values(folder, "show info", "TotalSplicedBytesOut")
+        assert (count > 2_000_000) == spliced
+
+
+def test_a_long_response_changes_its_level_at_a_limit(proxy, folder):
+    """Above `maxcomprate` a response that has begun goes on at lower levels, and is whole."""
+    body = text(8_000_000)
+    with Origin(okay(body)) as origin:
+        port, _ = proxy(origin.port, "compression algo gzip", "tune.comp.maxlevel 6\n  maxcomprate 1000")
+        sizes = []
+        for limit in (None, 0):
+            if limit is not None:
+                ask(f"{folder.path}/stats", f"set rate-limit http-compression global {limit}")
+            plain, received = curl(f"http://127.0.0.1:{port}/", "--compressed", "-H", "accept-encoding: gzip")
+            assert plain == body
+            sizes.append(received)
+        assert sizes[0] > sizes[1] * 1.05, sizes
+
+
 @pytest.mark.parametrize("order, limited", [("bwlim-out,comp-res", True), ("comp-res,bwlim-out", False)])
 def test_filter_sequence_decides_whether_the_limit_counts_compressed_bytes(start, folder, order, limited):
     """60 kB at 40 kB/s take more than a second before compression, and far less behind it."""

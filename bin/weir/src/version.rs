@@ -52,6 +52,8 @@ fn long() -> String {
          SSL library FIPS mode : no\n\
          SSL library supports : TLSv1.2 TLSv1.3\n\
          Built with the Prometheus exporter as a service\n\
+         Built with zlib-rs, brotli and zstd, inside the program\n\
+         Compression algorithms supported : {}\n\
          Built with transparent proxy support using: IP_TRANSPARENT IPV6_TRANSPARENT IP_FREEBIND\n\
          Built with PCRE2, with JIT, inside the program\n\
          Encrypted password support via crypt(3): yes\n\n\
@@ -70,6 +72,9 @@ fn long() -> String {
         weir_sys::process::processors().map_or(1, |processors| processors.len()),
         library::BUILT,
         *library::RUNNING,
+        weir_model::CompressionAlgorithm::ALL
+            .map(|algorithm| format!("{}(\"{}\")", algorithm.word(), algorithm.coding()))
+            .join(", "),
         Vec::from_iter(weir_stream::actions::services()).join(" "),
         weir_config::vocabulary::filters(&weir_stream::KEYWORDS)
             .map(|(name, family)| format!("\t{:>7} {name}\n", format!("[{family}]")))

@@ -29,6 +29,12 @@ pub trait Filter {
         Ok(false)
     }
 
+    /// Whether the filter ignores the body behind the head that it just got, with its trailers and its end. If all filters do, the body
+    /// is forwarded as without filters.
+    fn ignores_body(&self) -> bool {
+        false
+    }
+
     /// Filters payload. The bytes in `out` replace it only if the result has `replaced` set.
     fn payload(
         &mut self,
@@ -243,6 +249,11 @@ impl FilterChain {
             resizes |= stage.filter.head(head, context)?;
         }
         Ok(resizes)
+    }
+
+    /// Whether all filters ignore the body.
+    pub fn ignores_body(&self) -> bool {
+        self.stages.iter().all(|stage| stage.filter.ignores_body())
     }
 
     /// Offers payload, the last of the body if `last`. Returns the number of bytes taken. Appends the filtered bytes to `out`.

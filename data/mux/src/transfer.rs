@@ -143,7 +143,7 @@ impl Transfer {
     }
 
     /// Passes the head of this body to the filters. `request` is the request of a response. True if a filter may change the body's
-    /// length. Then the head must not announce a length.
+    /// length. Then the head must not announce a length. Filters that all ignore the body are removed.
     pub fn head(&mut self, head: &mut Message, request: Option<&Message>) -> Result<bool, Failed> {
         let (length, is_delimited) =
             (self.flow.framing.whole(self.flow.payload()), !self.flow.ends_with_source());
@@ -154,6 +154,11 @@ impl Transfer {
             // The message ends with its head, and filters cannot add a body.
             let _ = filtered.chain.end(&mut filtered.trailers, now, &mut Vec::new())?;
             return Ok(false);
+        }
+        if filtered.chain.ignores_body()
+            && let Some(aside) = &mut self.aside
+        {
+            aside.detour = None;
         }
         Ok(resizes)
     }

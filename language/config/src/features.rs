@@ -62,7 +62,7 @@ pub const FEATURES: &[(&str, bool)] = &[
     ("TPROXY", true),
     ("TRACE", false),
     ("WURFL", false),
-    ("ZLIB", false),
+    ("ZLIB", true),
 ];
 
 /// Whether weir has the feature with this name.

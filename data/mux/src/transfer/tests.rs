@@ -493,6 +493,29 @@ fn a_filter_failure_ends_the_transfer() {
     });
 }
 
+/// Ignores every body.
+struct Ignoring;
+impl Filter for Ignoring {
+    fn ignores_body(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn filters_are_removed_if_all_of_them_ignore_the_body() {
+    for others in [false, true] {
+        let mut transfer = Transfer::done();
+        transfer.begin(BodyFlow::tunnel());
+        transfer.add(Box::new(Ignoring), LIMIT);
+        if others {
+            transfer.add(Box::new(Slow), LIMIT);
+        }
+        assert!(transfer.is_filtered());
+        assert_eq!(transfer.head(&mut Message::new(10), None), Ok(false));
+        assert_eq!(transfer.is_filtered(), others);
+    }
+}
+
 #[test]
 fn a_resent_body_passes_restarted_filters() {
     run(|network| async move {

@@ -130,6 +130,8 @@ struct CompressionState {
     sizes: Cell<(u64, u64)>,
     /// [`CompressionState::saved`] when it was last counted.
     counted: Cell<u64>,
+    /// Bytes since the level was last chosen.
+    unpaced: Cell<usize>,
 }
 
 impl CompressionState {
@@ -141,6 +143,7 @@ impl CompressionState {
             used: Cell::new(None),
             sizes: Cell::default(),
             counted: Cell::default(),
+            unpaced: Cell::default(),
         }
     }
 
@@ -292,7 +295,16 @@ impl CompressedBody {
             CompressedBody::Encoded(encoder) => {
                 let (cost, most) = pace::cost(encoder);
                 let part = &bytes[..bytes.len().min(most)];
-                let (count, _) = encode(encoder, state, part, Goal::Continue, out)?;
+                // A level changes behind a flush.
+                let is_paced =
+                    pace::may_adjust(state.frontend.instance()) && state.unpaced.get() >= PACED_BYTES;
+                let goal = if is_paced { Goal::Flush } else { Goal::Continue };
+                let (count, is_complete) = encode(encoder, state, part, goal, out)?;
+                state.unpaced.set(state.unpaced.get() + count);
+                if is_paced && is_complete {
+                    pace::adjust(encoder, state.frontend.instance());
+                    state.unpaced.set(0);
+                }
                 out.spend(cost * (count as u32).div_ceil(1024));
                 let until = if count == bytes.len() { Tick::NEVER } else { now };
                 Ok(Passed { count, replaced: true, until })
@@ -320,6 +332,9 @@ impl CompressedBody {
         Ok(is_complete)
     }
 }
+
+/// Bytes after which a limit may change the level.
+const PACED_BYTES: usize = 64 * 1024;
 
 /// Encodes into the room of `out`. Returns the bytes taken, and whether the goal is reached.
 fn encode(

@@ -13,12 +13,19 @@ pub(super) fn is_limited(instance: &WorkerInstance) -> bool {
     exceeds_rate(instance) || exceeds_cpu(instance)
 }
 
+/// Whether a level may have to change: there is a limit, and more than one level.
+pub(super) fn may_adjust(instance: &WorkerInstance) -> bool {
+    let tuning = instance.encoders.tuning();
+    let rate = instance.compression.rate_limit.load(std::sync::atomic::Ordering::Relaxed);
+    tuning.level > 1 && (rate > 0 || tuning.cpu_limit < 100)
+}
+
 /// Changes the level of a body that was just flushed: one less if a limit is reached, otherwise one more (manual, "maxcomprate").
 pub(super) fn adjust(encoder: &mut BodyEncoder, instance: &WorkerInstance) {
-    let most = instance.encoders.tuning().level;
-    if most == 1 {
+    if !may_adjust(instance) {
         return;
     }
+    let most = instance.encoders.tuning().level;
     let level = match is_limited(instance) {
         true => encoder.level() - 1,
         false => encoder.level() + 1,

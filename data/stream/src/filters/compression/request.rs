@@ -50,6 +50,10 @@ impl Filter for RequestCompressor {
         Ok(matches!(self.body, CompressedBody::Encoded(_)))
     }
 
+    fn ignores_body(&self) -> bool {
+        matches!(self.body, CompressedBody::Untouched)
+    }
+
     fn payload(
         &mut self,
         bytes: &[u8],

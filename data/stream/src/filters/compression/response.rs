@@ -57,6 +57,10 @@ impl Filter for ResponseCompressor {
         Ok(matches!(self.body, CompressedBody::Encoded(_)))
     }
 
+    fn ignores_body(&self) -> bool {
+        matches!(self.body, CompressedBody::Untouched)
+    }
+
     fn payload(
         &mut self,
         bytes: &[u8],
