@@ -13,7 +13,7 @@ import zlib
 import pytest
 
 from lib.http2 import FramePeer
-from lib.origin import Origin, Server, read_head
+from lib.origin import Origin, Server, end_with_reset, read_head
 from lib.program import ask, free_port, wait_until
 from test_conditions import decode, unchunk
 
@@ -213,7 +213,7 @@ def test_a_response_cut_by_its_server_does_not_end_validly(proxy, algorithm, fra
 
 
 def test_trailers_pass_behind_a_compressed_body(proxy):
-    answer = (b"HTTP/1.1 200 OK\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX-Sum: 42\r\n\r\n")
+    answer = (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX-Sum: 42\r\nContent-Digest: sha-256=:x:\r\n\r\n")
     with Origin(answer) as origin:
         port, _ = proxy(origin.port, "compression algo gzip")
         with socket.create_connection(("127.0.0.1", port), 10) as client:
@@ -380,6 +380,22 @@ listen l
         assert len(seen) == 1 and b"content-encoding: gzip" in seen[0].lower()
         assert request.field("content-encoding") == "gzip"
         assert decode(request.head, request.body) == body
+
+
+@pytest.mark.parametrize("algorithm", ["gzip", "deflate", "br", "zstd"])
+def test_an_aborted_download_does_not_change_the_next_response(proxy, algorithm):
+    """An encoder that stopped within a block must not serve another body."""
+    bodies = {"/long": text(3_000_000), "/page": text(30_000), "/noise": os.urandom(60_000)}
+    with Origin(lambda request: okay(bodies[request.path])) as origin:
+        port, _ = proxy(origin.port, f"compression algo {algorithm}", "nbthread 1")
+        for round in range(10):
+            with socket.create_connection(("127.0.0.1", port), 10) as client:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                client.sendall(f"GET /long HTTP/1.1\r\nHost: x\r\nAccept-Encoding: {algorithm}\r\n\r\n".encode())
+                client.recv(2000)
+                end_with_reset(client)
+            for path in ("/page", "/noise"):
+                assert curl(f"http://127.0.0.1:{port}{path}", "--compressed", "-H", f"accept-encoding: {algorithm}")[0] == bodies[path], round
 
 
 @pytest.mark.parametrize("accept, spliced", [("gzip", False), ("br", True)])

@@ -99,6 +99,34 @@ def world(start, folder, origin):
         yield World(start, folder, origin, auth)
 
 
+# What both servers see.
+
+def test_fields_named_by_connection_reach_neither_server(world):
+    """Otherwise a client could hide a field from the server that decides about it."""
+    world.serve()
+    assert b" 200 " in world.ask("/", "Connection: X-Tenant, keep-alive", "X-Tenant: victim")
+    assert [server.requests[-1].field("x-tenant") for server in (world.auth, world.origin)] == [None, None]
+    assert b" 200 " in world.ask("/", "X-Tenant: own")
+    assert [server.requests[-1].field("x-tenant") for server in (world.auth, world.origin)] == ["own", "own"]
+
+
+def test_connection_cannot_remove_a_copied_field(world):
+    world.auth.answer = answer(200, "Remote-User: joe")
+    world.serve("copy-hdr Remote-User")
+    world.ask("/", "Connection: Remote-User", "Remote-User: admin")
+    received = world.origin.requests[-1]
+    assert (received.field("remote-user"), received.field("connection")) == ("joe", None)
+
+
+def test_variables_of_an_earlier_rule_do_not_survive_a_later_one(world):
+    world.auth.answer = lambda request: answer(200, "X-Role: admin") if request.path == "/first" else answer(401)
+    world.serve("path /first keep-hdr X-Role", after="""http-request auth-request auth path /second keep-hdr X-Role continue
+    http-request set-header X-Seen "%[var(txn.auth_response_code)] %[var(req.auth_response_header.x_role)]"
+""")
+    world.ask()
+    assert world.origin.requests[-1].field("x-seen").strip() == "401"
+
+
 # Verdicts.
 
 def test_2xx_continues_with_the_named_fields(world):

@@ -23,6 +23,8 @@ pub struct BodyEncoder {
     /// Some input was encoded by `stored`, and its format does not allow a change.
     stays_stored: bool,
     trial: Trial,
+    /// A flush did not fit. It is completed before more input is taken.
+    is_flushing: bool,
     /// Input bytes that were sent uncompressed for lack of an encoder.
     bypassed: u64,
     /// The checksum of the input so far, for gzip and zlib.
@@ -53,6 +55,7 @@ impl BodyEncoder {
             stored: UncompressedParts::default(),
             stays_stored: false,
             trial: Trial::Pending,
+            is_flushing: false,
             bypassed: 0,
             checksum: if algorithm == CompressionAlgorithm::Deflate { ADLER_START } else { 0 },
             length: 0,
@@ -65,7 +68,7 @@ impl BodyEncoder {
         let start = if self.algorithm == CompressionAlgorithm::Deflate { ADLER_START } else { 0 };
         (self.checksum, self.length, self.stage) = (start, 0, Stage::Header);
         (self.encoder, self.stored, self.stays_stored) = (None, UncompressedParts::default(), false);
-        self.trial = Trial::Pending;
+        (self.trial, self.is_flushing) = (Trial::Pending, false);
     }
 
     /// The algorithm.
@@ -99,8 +102,17 @@ impl BodyEncoder {
             all.written = put(out, self.header());
             self.stage = Stage::Payload;
         }
+        if self.is_flushing && self.stage == Stage::Payload {
+            let rest = self.encode_payload(format, b"", Goal::Flush, &mut out[all.written..])?;
+            all.written += rest.written;
+            self.is_flushing = !rest.is_complete;
+            if self.is_flushing {
+                return Ok(all);
+            }
+        }
         if self.stage == Stage::Payload {
             let part = self.encode_payload(format, input, goal, &mut out[all.written..])?;
+            self.is_flushing = goal == Goal::Flush && !part.is_complete;
             self.add(&input[..part.taken]);
             all.taken = part.taken;
             all.written += part.written;

@@ -34,10 +34,18 @@ impl fmt::Display for EncodeError {
 
 impl std::error::Error for EncodeError {}
 
+/// The state of a deflate encoder.
+pub(crate) struct DeflateState {
+    state: Deflate,
+    /// Maximum input of one call.
+    most: usize,
+    /// All input was put out, and no block is open.
+    is_clean: bool,
+}
+
 /// The state of one encoder.
 pub(crate) enum EncoderState {
-    /// The state, and the most input of one call.
-    Deflate(Deflate, usize),
+    Deflate(DeflateState),
     Brotli(Box<BrotliEncoderStateStruct<StandardAlloc>>),
     Zstd(CCtx<'static>),
 }
@@ -58,7 +66,8 @@ impl EncoderState {
                     mem_level: i32::from(tuning.zlib_memory_level),
                     ..DeflateConfig::default()
                 });
-                Ok(EncoderState::Deflate(state, 1 << (tuning.zlib_memory_level + 6)))
+                let most = 1 << (tuning.zlib_memory_level + 6);
+                Ok(EncoderState::Deflate(DeflateState { state, most, is_clean: true }))
             }
             EncoderFormat::Brotli => {
                 let mut state = BrotliEncoderStateStruct::new(StandardAlloc::default());
@@ -77,16 +86,27 @@ impl EncoderState {
 
     pub(crate) fn format(&self) -> EncoderFormat {
         match self {
-            EncoderState::Deflate(..) => EncoderFormat::Deflate,
+            EncoderState::Deflate(_) => EncoderFormat::Deflate,
             EncoderState::Brotli(_) => EncoderFormat::Brotli,
             EncoderState::Zstd(_) => EncoderFormat::Zstd,
+        }
+    }
+
+    /// Whether the encoder may be used for another body.
+    pub(crate) fn is_reusable(&self) -> bool {
+        match self {
+            // The reset of zlib-rs 0.6.8 keeps an open block and the offset of unsent output: the next body would miss the beginning of its
+            // first block, or panic.
+            EncoderState::Deflate(DeflateState { is_clean, .. }) => *is_clean,
+            EncoderState::Brotli(_) => false,
+            EncoderState::Zstd(_) => true,
         }
     }
 
     /// Prepares a used encoder for a new body of this level. False if the encoder cannot be used again.
     pub(crate) fn reset(&mut self, level: u8) -> bool {
         match self {
-            EncoderState::Deflate(state, _) => {
+            EncoderState::Deflate(DeflateState { state, .. }) => {
                 state.reset();
                 matches!(state.set_level(i32::from(level)), Ok(Status::Ok))
             }
@@ -106,7 +126,12 @@ impl EncoderState {
         out: &mut [u8],
     ) -> Result<Progress, EncodeError> {
         match self {
-            EncoderState::Deflate(state, most) => encode_deflate(state, *most, input, goal, out),
+            EncoderState::Deflate(deflate) => {
+                let progress = encode_deflate(&mut deflate.state, deflate.most, input, goal, out);
+                deflate.is_clean =
+                    goal != Goal::Continue && progress.is_ok_and(|progress| progress.is_complete);
+                progress
+            }
             EncoderState::Brotli(state) => encode_brotli(state, input, goal, out),
             EncoderState::Zstd(state) => encode_zstd(state, input, goal, out),
         }

@@ -117,8 +117,9 @@ impl EncoderPool {
 
     fn give_back(&self, encoder: EncoderState, bytes: usize) {
         let mut spare = self.spare.borrow_mut();
-        let is_reusable = encoder.format() != EncoderFormat::Brotli;
-        if is_reusable && spare.len() < MOST_SPARE {
+        // Other workers can use the rest.
+        let is_affordable = self.memory.limit == 0 || self.memory.used() * 2 <= self.memory.limit;
+        if encoder.is_reusable() && is_affordable && spare.len() < MOST_SPARE {
             spare.push((encoder, bytes));
         } else {
             self.memory.release(bytes);
@@ -197,7 +198,7 @@ mod tests {
 
     #[test]
     fn spare_encoders_make_room_for_other_formats() {
-        let (pool, memory) = pool(size(EncoderFormat::Zstd) + 1000);
+        let (pool, memory) = pool(800_000);
         drop(pool.take(EncoderFormat::Deflate, 1));
         assert_eq!(memory.used(), size(EncoderFormat::Deflate));
         assert!(pool.has_room(EncoderFormat::Zstd, 1));

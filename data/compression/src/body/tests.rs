@@ -241,6 +241,55 @@ fn random_bytes_grow_by_a_thousandth_at_most() {
     }
 }
 
+#[test]
+fn an_abandoned_body_does_not_change_the_next_one() {
+    let noise: Vec<u8> = (0..120_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    for algorithm in CompressionAlgorithm::ALL {
+        for level in [1, 2, 6, 9] {
+            let pool = pool(0);
+            for (number, room) in [64, 100, 1000, 16_384].into_iter().cycle().take(24).enumerate() {
+                let plain = if number % 2 == 0 { pages(60_000) } else { noise.clone() };
+                // Its client leaves after some of the output, in the middle of a block or of a flush.
+                let mut left = BodyEncoder::new(algorithm, level, &pool).expect("no limit");
+                for part in plain.chunks(16_384).take(number % 5) {
+                    let goal = if number % 3 == 0 { Goal::Flush } else { Goal::Continue };
+                    left.encode(part, goal, &mut vec![0; room]).expect("the encoder works");
+                }
+                drop(left);
+                let mut out = Vec::new();
+                let mut body = BodyEncoder::new(algorithm, level, &pool).expect("no limit");
+                encode(&mut body, &plain, Goal::End, 16_384, &mut out);
+                assert!(
+                    decode(algorithm, &out) == (plain, true),
+                    "{algorithm:?} level {level}, body {number}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn payload_that_follows_an_incomplete_flush_decodes() {
+    let noise: Vec<u8> = (0..400_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    for algorithm in CompressionAlgorithm::ALL {
+        for level in 1..=9 {
+            let mut body = BodyEncoder::new(algorithm, level, &pool(0)).expect("no limit");
+            let (mut rest, mut out, mut block) = (&noise[..], Vec::new(), vec![0; 16_384]);
+            // As a filter is called: payload, and one flush for each pause.
+            while !rest.is_empty() {
+                for (input, goal) in [(rest, Goal::Continue), (b"", Goal::Flush)] {
+                    let input = &input[..input.len().min(40_000)];
+                    let progress = body.encode(input, goal, &mut block).expect("the encoder works");
+                    out.extend_from_slice(&block[..progress.written]);
+                    rest = &rest[progress.taken..];
+                }
+            }
+            encode(&mut body, b"", Goal::End, 16_384, &mut out);
+            assert!(decode(algorithm, &out) == (noise.clone(), true), "{algorithm:?} level {level}");
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 

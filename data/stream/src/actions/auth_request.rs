@@ -27,7 +27,8 @@ use weir_mux::Message;
 
 use super::answers::count_denied;
 use super::copied_request::{
-    HeadWriter, OwnHeader, is_in_loop, is_same_name, read_names, sets as sets_header,
+    HeadWriter, OwnHeader, is_in_loop, is_same_name, read_names, remove_named_by_connection,
+    sets as sets_header,
 };
 use super::{ActionResult, ActionRow, RuleContext, StreamAction, Verdict};
 use crate::deadlines::{Waits, While};
@@ -208,6 +209,16 @@ impl AuthRequest {
         add("X-Real-IP", source.as_bytes());
     }
 
+    /// Removes what an earlier rule has set.
+    fn unset_variables(&self, stream: &mut Stream) {
+        for variable in [self.successful, self.code, self.location] {
+            stream.unset_variable(variable);
+        }
+        for header in self.copied.iter().chain(&self.kept) {
+            stream.unset_variable(header.variable);
+        }
+    }
+
     /// Removes the client's fields with names that only the server may set.
     fn remove_copied(&self, stream: &mut Stream) {
         let (head, raw) = stream.request.message.edit();
@@ -227,7 +238,7 @@ impl AuthRequest {
         let (head, raw) = (&answer.message.head, answer.message.bytes());
         let status = head.status();
         stream.set_variable(self.code, Value::Int(status.into()), SetCondition::ALWAYS);
-        let location = head.find_known(raw, KnownName::Location);
+        let location = head.find_known(raw, KnownName::Location).filter(|location| !location.is_empty());
         if let Some(location) = location {
             stream.set_variable(self.location, Value::Str(location.into()), SetCondition::ALWAYS);
         }
@@ -306,7 +317,9 @@ impl AuthRequest {
 impl StreamAction for AuthRequest {
     #[cold]
     fn run<'s>(&'s self, stream: &'s mut Stream, rule: RuleContext<'s>) -> ActionResult<'s> {
+        remove_named_by_connection(&mut stream.request.message);
         self.remove_copied(stream);
+        self.unset_variables(stream);
         crate::process_counters::count(|counters| counters.auth_requests.increment());
         match self.send(stream) {
             Some(pending) => ActionResult::Await(PooledFuture::new(async move {

@@ -5,8 +5,10 @@ use weir_config::words::{Parsed, Words, fault};
 use weir_expr::scratch::Scratch;
 use weir_expr::{FormatOptions, LogFormat};
 use weir_fingerprint::Canonical;
+use weir_http::values::ListMembers;
 use weir_http::{HeadFlags, KnownName, is_token, uri};
 use weir_model::Visit;
+use weir_mux::Message;
 
 use crate::stream::Stream;
 
@@ -67,6 +69,30 @@ pub(super) fn belongs_to_connection(name: KnownName) -> bool {
             | KnownName::TransferEncoding
             | KnownName::Upgrade
     )
+}
+
+/// Removes the fields that the client's Connection names, as a proxy has to (RFC 9110, 7.6.1). So the servers of the request and of the
+/// sub-request see the same fields, and no field that is added later is dropped on the way.
+pub(super) fn remove_named_by_connection(message: &mut Message) {
+    if !message.head.flags().contains(HeadFlags::CONNECTION_OTHER) {
+        return;
+    }
+    let (head, raw) = message.edit();
+    let is_option = |name: &[u8]| {
+        name.eq_ignore_ascii_case(b"close") || belongs_to_connection(KnownName::from_bytes(name))
+    };
+    let named = head.values(raw, b"connection").filter(|name| !is_option(name));
+    let named: Vec<Box<[u8]>> = named.map(Into::into).collect();
+    head.remove_matching(raw, |name| named.iter().any(|other| other.eq_ignore_ascii_case(name)));
+    let lines: Vec<usize> = head.positions(raw, b"connection").collect();
+    for at in lines.into_iter().rev() {
+        let value = head.field_value(raw, at).unwrap_or_default();
+        let options: Vec<&[u8]> = ListMembers::new(value).filter(|name| is_option(name)).collect();
+        let options = options.join(&b", "[..]);
+        if options.is_empty() || head.replace_value(at, &options).is_err() {
+            head.remove_at(at);
+        }
+    }
 }
 
 /// Whether two field names are equal for a server that takes `_` for `-`, as CGI does.
@@ -193,6 +219,20 @@ mod tests {
         assert!(is_same_name(b"Remote_User", b"remote-user"));
         assert!(!is_same_name(b"Remote-Users", b"remote-user"));
         assert!(!is_same_name(b"Remote.User", b"remote-user"));
+    }
+
+    #[test]
+    fn fields_named_by_connection_are_removed() {
+        let text = "GET / HTTP/1.1\r\nConnection: X-A, close\r\nX-A: 1\r\nx-b: 2\r\nConnection: X-B\r\nX-C: 3\r\n\r\n";
+        let mut message = Message::default();
+        message.read_kept(weir_http::Kind::Request, text.as_bytes()).expect("a head");
+        remove_named_by_connection(&mut message);
+        let mut written = Vec::new();
+        message.write(&mut written);
+        assert_eq!(
+            String::from_utf8_lossy(&written),
+            "GET / HTTP/1.1\r\nConnection: close\r\nX-C: 3\r\n\r\n"
+        );
     }
 
     #[test]

@@ -21,7 +21,7 @@ use weir_config::proxy::{FilterContext, implied_filter};
 use weir_config::words::{Parsed, Words, fault};
 use weir_fingerprint::Canonical;
 use weir_model::{Compression, CompressionAlgorithm, FilterArguments, FilterDirection, FilterFacts};
-use weir_mux::{Failed, Filter, FilterOutput, Message, Passed};
+use weir_mux::{Failed, Filter, FilterOutput, Message, Passed, Trailers};
 use weir_sched::Tick;
 
 use self::request::RequestCompressor;
@@ -309,6 +309,15 @@ impl CompressedBody {
                 let until = if count == bytes.len() { Tick::NEVER } else { now };
                 Ok(Passed { count, replaced: true, until })
             }
+        }
+    }
+
+    /// Removes digests of the bytes before compression.
+    fn trailers(&self, trailers: &mut Trailers) {
+        if let CompressedBody::Encoded(encoder) = self
+            && encoder.algorithm() != CompressionAlgorithm::Identity
+        {
+            conditions::DIGESTS.iter().for_each(|name| trailers.remove(name));
         }
     }
 

@@ -25,7 +25,8 @@ pub(super) fn has_type(message: &Message, types: &[Arc<str>]) -> bool {
     let value = value.trim_ascii_start();
     let begins_with =
         |prefix: &[u8]| value.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
-    let is_grpc = begins_with(GRPC) && matches!(value.get(GRPC.len()), None | Some(b'+' | b';' | b' '));
+    let is_grpc =
+        begins_with(GRPC) && matches!(value.get(GRPC.len()), None | Some(b'+' | b';' | b' ' | b'\t'));
     !begins_with(b"multipart")
         && !is_grpc
         && (types.is_empty() || types.iter().any(|prefix| begins_with(prefix.as_bytes())))
@@ -156,10 +157,13 @@ fn weaken_tag(head: &mut Head, raw: &[u8]) -> Result<(), NoRoom> {
 }
 
 fn remove_digests(head: &mut Head, raw: &[u8]) {
-    for name in [&b"content-md5"[..], b"digest", b"content-digest", b"repr-digest"] {
+    for name in DIGESTS {
         head.remove(raw, name);
     }
 }
+
+/// The fields that have a digest of the body.
+pub(super) const DIGESTS: [&[u8]; 4] = [b"content-md5", b"digest", b"content-digest", b"repr-digest"];
 
 /// A client that got a weakened tag sends it back. Its server knows the strong one: If-Match gets the strong tag, since a weak one never
 /// matches, and If-None-Match gets both, for servers that compare texts.

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use weir_model::CompressionAlgorithm;
-use weir_mux::{Failed, Filter, FilterOutput, HeadContext, Message, More, Passed};
+use weir_mux::{Failed, Filter, FilterOutput, HeadContext, Message, More, Passed, Trailers};
 use weir_sched::Tick;
 
 use super::conditions;
@@ -62,6 +62,10 @@ impl Filter for RequestCompressor {
         out: &mut FilterOutput<'_>,
     ) -> Result<Passed, Failed> {
         self.body.payload(&self.state, bytes, now, out)
+    }
+
+    fn trailers(&mut self, trailers: &mut Trailers, _: Tick) {
+        self.body.trailers(trailers);
     }
 
     fn idle(&mut self, _: Tick, out: &mut FilterOutput<'_>) -> Result<bool, Failed> {
