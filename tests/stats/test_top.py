@@ -355,7 +355,7 @@ def test_weir_top_survives_a_hostile_runtime_api(binary, folder):
             screen.keys("d")
             screen.shows("cannot be written in a command")
             pid = screen.child("weir-top")
-            for mode[0], words in (("flood", "lost"), ("silence", r"no answer within|closed|show info")):
+            for mode[0], words in (("flood", "lost"), ("silence", r"no complete answer within|closed|show info")):
                 screen.shows(words, seconds=40)
                 screen.keys("1")
                 screen.shows("1 Overview")

@@ -132,8 +132,10 @@ impl fmt::Display for AnswerFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             AnswerFailure::Connect(error) => write!(f, "cannot connect: {error}"),
-            AnswerFailure::Stranger => write!(f, "what answers is not a runtime API"),
-            AnswerFailure::Late(deadline) => write!(f, "no answer within {} s", deadline.as_secs_f32()),
+            AnswerFailure::Stranger => write!(f, "the peer is not a runtime API"),
+            AnswerFailure::Late(deadline) => {
+                write!(f, "no complete answer within {} s", deadline.as_secs_f32())
+            }
             AnswerFailure::Closed => write!(f, "the connection was closed"),
             AnswerFailure::Broken(error) => write!(f, "the connection broke: {error}"),
         }

@@ -617,7 +617,7 @@ static PROBLEMS: &[Problem] = &[
     ),
     row(
         "C715",
-        "an address that two proxies listen at",
+        "an address and port on which two proxies listen",
         "The kernel gives each connection to one of them. Use one frontend with 'use_backend' rules, or another port.",
         &[],
     ),

@@ -50,7 +50,7 @@ fn describe(stall: &Stall, streams: u64) -> String {
     let how = if stall.asleep { "waits for the kernel" } else { "computes" };
     let milliseconds = stall.stuck_ns / 1_000_000;
     let mut text = format!(
-        "Thread {thread} {how} in {at}{woken} and has given nobody else a turn for {milliseconds} ms; {streams} streams \
+        "Thread {thread} {how} in {at}{woken} and has not run another task for {milliseconds} ms; {streams} streams \
          wait for it."
     );
     text.push_str(match stall {
@@ -71,7 +71,11 @@ fn everybody(handle: &RuntimeHandle) -> String {
         let at = handle.running(worker).map_or_else(|| "no task".to_owned(), place_of);
         let counters = handle.activity(worker, |activity| (activity.loops.value(), activity.queued.value()));
         let (loops, queued) = counters.unwrap_or_default();
-        let _ = writeln!(text, "  thread {}: {at}, loops={loops} queued={queued}", worker + 1);
+        let _ = writeln!(
+            text,
+            "  thread {}: {at}, {loops} event loop iterations, {queued} tasks queued",
+            worker + 1
+        );
     }
     text
 }
@@ -99,7 +103,7 @@ mod tests {
         let line = KIND.place.line();
         let start = format!(
             "Thread 2 computes in 'connection@control/process/src/watch.rs:{line}', woken at control/process/src/watch.rs:{} \
-             and has given nobody else a turn for 104 ms; 12 streams wait for it.",
+             and has not run another task for 104 ms; 12 streams wait for it.",
             here.line()
         );
         assert!(text.starts_with(&start), "{text}");

@@ -176,7 +176,7 @@ fn shared_ports(subject: &LintSubject<'_>) -> Vec<Finding> {
                 };
                 if let Some((_, other, owner)) = seen.iter().find(is_same) {
                     let message = format!(
-                        "'{}' listens at this address, too ({}): each client reaches one of the two at random.",
+                        "'{}' listens on the same address and port ({}): the kernel gives each connection to one of the two.",
                         owner.name, other.at
                     );
                     found.push(finding_at(SHARED, &bind.at, message));

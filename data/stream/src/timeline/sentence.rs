@@ -44,7 +44,7 @@ impl EndedStream {
             By::Local => "weir answered the request without a server".to_owned(),
             By::Killed => format!("an operator ended the stream{}", when(during)),
             By::Down => format!("the server went down ('on-marked-down'){}", when(during)),
-            By::Up => format!("a non-backup server came back ('on-marked-up'){}", when(during)),
+            By::Up => format!("an active server came back ('on-marked-up'){}", when(during)),
         }
     }
 
@@ -246,7 +246,7 @@ mod tests {
         check(none(By::Killed, Data), "an operator ended the stream during the transfer");
         check(none(By::Killed, End), "an operator ended the stream");
         check(none(By::Down, Data), "the server went down ('on-marked-down') during the transfer");
-        check(none(By::Up, Data), "a non-backup server came back ('on-marked-up') during the transfer");
+        check(none(By::Up, Data), "an active server came back ('on-marked-up') during the transfer");
     }
 
     /// Combinations that the code does not create today have a readable sentence, too.

@@ -447,15 +447,15 @@ pub(super) fn unused(scripts: &CheckScripts, name: &str, own: &weir_model::Locat
     let is_own = |list: &CheckRuleList| list.section.as_ref() == Some(own) && !list.rules.is_empty();
     let by = match scripts.method {
         CheckMethod::Connect => None,
-        CheckMethod::Tcp => Some("'option tcp-check' is"),
-        CheckMethod::Http(_) => Some("'option httpchk' is"),
-        CheckMethod::Program => Some("'option external-check' is"),
-        CheckMethod::Own(_) => Some("an option for one protocol, such as 'option ssl-hello-chk', is"),
+        CheckMethod::Tcp => Some("'option tcp-check'"),
+        CheckMethod::Http(_) => Some("'option httpchk'"),
+        CheckMethod::Program => Some("'option external-check'"),
+        CheckMethod::Own(_) => Some("an option for one protocol, such as 'option ssl-hello-chk',"),
     };
     let say = |kind: &str, option: &str| match by {
         None => format!("backend '{name}' uses {kind} rules without '{option}', so the rules are ignored."),
         Some(by) => format!(
-            "backend '{name}' uses {kind} rules, but {by} how its servers are checked, so the rules are ignored."
+            "backend '{name}': its {kind} rules are ignored, because {by} selects another health check."
         ),
     };
     let mut warnings = Vec::new();

@@ -310,23 +310,24 @@ fn keeps_the_error_message_if_the_section_lacks_the_status() {
 
 #[test]
 fn warns_about_rules_for_another_kind_of_check() {
-    let ignored = |option: &str, rule: &str, said: &str| {
+    let ignored = |option: &str, rule: &str, by: &str| {
         let kind = rule.split(' ').next().unwrap_or_default();
-        check(
-            "backend b",
-            &format!("{option} ;; {rule}"),
-            &[&format!("W backend 'b' uses {kind} rules{said}, so the rules are ignored.")],
-        );
+        let reason = format!("its {kind} rules are ignored, because {by} selects another health check");
+        check("backend b", &format!("{option} ;; {rule}"), &[&format!("W backend 'b': {reason}.")]);
     };
-    let own =
-        ", but an option for one protocol, such as 'option ssl-hello-chk', is how its servers are checked";
+    let own = "an option for one protocol, such as 'option ssl-hello-chk',";
     ignored("option ssl-hello-chk", "http-check expect status 200", own);
     ignored("option mysql-check", "tcp-check connect", own);
-    let http = ", but 'option httpchk' is how its servers are checked";
-    ignored("option httpchk", "tcp-check connect", http);
-    ignored("option tcp-check", "http-check expect status 200", &http.replace("httpchk", "tcp-check"));
-    ignored("balance roundrobin", "http-check expect status 200", " without 'option httpchk'");
-    ignored("balance roundrobin", "tcp-check connect", " without 'option tcp-check'");
+    ignored("option httpchk", "tcp-check connect", "'option httpchk'");
+    ignored("option tcp-check", "http-check expect status 200", "'option tcp-check'");
+    let without = |rule: &str, option: &str| {
+        let kind = rule.split(' ').next().unwrap_or_default();
+        let warning =
+            format!("W backend 'b' uses {kind} rules without '{option}', so the rules are ignored.");
+        check("backend b", &format!("balance roundrobin ;; {rule}"), &[&warning]);
+    };
+    without("http-check expect status 200", "option httpchk");
+    without("tcp-check connect", "option tcp-check");
 }
 
 #[test]
