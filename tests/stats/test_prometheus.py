@@ -293,7 +293,6 @@ def test_histograms_are_cumulative_and_count_ended_requests(binary, folder):
 
 
 def test_the_exporter_answers_post_head_and_http_1_0(binary, folder):
-    """And every version."""
     with both(binary, folder) as worlds:
         for world in worlds:
             assert world.answer("", "POST")[0] == 200

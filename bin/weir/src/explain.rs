@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn explains_the_kind_sections_and_example_of_a_keyword() {
+    fn explains_names_of_every_kind_and_refuses_unknown_ones() {
         let text = explain(&["retries"]).expect("a word");
         assert!(text.starts_with("retries <"), "{text}");
         assert!(text.contains("Words of proxies: defaults, listen, backend."), "{text}");

@@ -395,9 +395,9 @@ mod loom_tests {
         });
     }
 
-    /// R67, R71: a kill is delivered once, among any wakes and other kills. The younger kill wins.
+    /// R67, R71: two kills race with a drain. The younger is delivered exactly once.
     #[test]
-    fn a_kill_order_is_delivered_once_among_concurrent_wakes() {
+    fn the_younger_of_two_concurrent_kills_is_delivered_once() {
         loom::model(|| {
             let list = Arc::new(WakeList::new(2));
             let killers: Vec<_> = [1, 2]

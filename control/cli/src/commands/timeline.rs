@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn show_timeline_omits_phases_that_a_stream_did_not_reach() {
+    fn show_timeline_omits_unreached_phases_and_prints_retries() {
         let text_of = |entry: &StreamRecord| {
             let mut text = String::new();
             write_text(entry, "", &mut text);

@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formats_node_names_and_obfuscated_identifiers_of_forwarded() {
+    fn formats_and_quotes_nodes_of_the_forwarded_header() {
         let name = |text: &str| String::from_utf8(node_name(text.parse().ok())).unwrap();
         assert_eq!(
             ["127.0.0.1", "::1", "::ffff:1.2.3.4", "x"].map(name),
