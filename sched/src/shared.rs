@@ -205,7 +205,8 @@ impl SharedSide {
     }
 }
 
-/// A number that no live worker uses. Numbers are reused as late as possible, so that keys of an ended worker do not match a new one.
+/// Reserves an unused worker number. `None` if all are taken. Goes round before reusing one, so that a stale task key is
+/// unlikely to match a new worker.
 pub(crate) fn take_number() -> Option<usize> {
     let mut numbers = NUMBERS.lock().unwrap_or_else(PoisonError::into_inner);
     let next = numbers.next;

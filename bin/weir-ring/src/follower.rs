@@ -351,7 +351,8 @@ pub(crate) fn repair(source: &impl RingSource, report: Reporter<'_>) -> io::Resu
         // The start must not be in the middle of a message that wraps around to the beginning of the area.
         let first = known.map_or_else(|| Gaps::of(&guess, source, 0).map(|gaps| gaps.first), Ok)?;
         let gaps = Gaps::of(&guess, source, first)?;
-        // A guess must not win because it counts the header as messages.
+        // A layout with a shorter header may read the rest of a longer header as messages. So a later guess wins only if it
+        // finds over `HEADER` bytes more.
         if gaps.read > best.map_or(0, |(most, ..)| most + HEADER as u64) {
             // Without tail and head, assume that the oldest message follows the widest gap.
             best = Some((gaps.read, guess, known.unwrap_or(gaps.behind_widest)));

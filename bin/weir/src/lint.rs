@@ -50,7 +50,7 @@ pub(crate) fn lint(arguments: &Arguments) -> u8 {
 struct LintSubject<'s> {
     config: &'s Config,
     sources: &'s SourceMap,
-    /// Every line after variable expansion and conditional blocks.
+    /// All lines in effect: variables expanded, and without the conditional blocks that do not apply.
     lines: &'s [Line],
 }
 

@@ -29,7 +29,7 @@ use crate::cli::{self, CliClient, MasterSocket, MasterSockets};
 use crate::launch::{FirstStart, MasterSetup, wall_seconds};
 use crate::processes::{EndOrder, Processes, WorkerProcess};
 
-/// The master process.
+/// The master process. It starts, watches and replaces the workers.
 pub struct Master {
     pub(crate) setup: MasterSetup,
     pub(crate) messages: &'static Messages,
@@ -320,7 +320,7 @@ impl Master {
     }
 
     fn finish(&self) {
-        // If no worker ever served, remove the socket paths of this start.
+        // Removes the socket paths of a failed first start. The list is empty after `put_in_place`, and in a reload.
         self.sockets.withdraw();
         self.messages.warning(format!("All workers exited. Exiting... ({})", self.status.get()));
         weir_sched::stop();

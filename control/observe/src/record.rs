@@ -44,7 +44,6 @@ pub struct ProcessRecord {
     pub environment: Vec<String>,
     /// The startup messages, and the output for further messages.
     pub messages: Option<&'static Messages>,
-    /// The limits of the process.
     pub limits: RecordedLimits,
     /// Start time of the process, in milliseconds of the workers' clock.
     pub started_ms: u64,
@@ -64,18 +63,17 @@ pub struct ProcessRecord {
     pub frontends: Option<Arc<dyn FrontendSwitch>>,
     /// `log-forward` sections.
     pub relays: Option<Arc<LiveRelays>>,
-    /// `peers` sections.
     pub peers: Arc<LivePeers>,
-    /// The checks of servers.
+    /// The health and agent checks of servers.
     pub checks: Option<Arc<Checks>>,
     pub resolvers: Option<Arc<Resolvers>>,
     /// Objects used by health checks.
     pub check_means: CheckMeans,
     /// Mail servers by section name.
     pub mailers: HashMap<Arc<str>, Mailers>,
-    /// The current number of runtime API connections, with their limit.
+    /// The number of runtime API connections now, its maximum, and the tasks that wait for room.
     pub cli_connections: Arc<ConnectionLimit>,
-    /// `stats maxconn`: the maximum of runtime API connections.
+    /// `stats maxconn`: the limit of `cli_connections`.
     pub cli_connections_limit: u32,
     /// Whether workers may use idle connections of other workers.
     pub shares_idle: bool,
@@ -172,13 +170,13 @@ pub trait FrontendSwitch: Send + Sync {
 /// One socket of the runtime API.
 #[derive(Debug)]
 pub struct CliSocket {
-    /// The settings of sessions on it.
     pub settings: CliSettings,
     /// Whether every connection begins with a PROXY protocol header.
     pub accept_proxy: bool,
     /// The TLS settings. `None` for plain text. The PROXY header precedes the TLS handshake.
     pub tls: Option<Arc<dyn ChooseServer>>,
-    /// The connection limit of this socket.
+    /// The number of connections on this socket now, its maximum, and the tasks that wait for room. The limit is in
+    /// `settings.connections`.
     pub connections: Arc<ConnectionLimit>,
 }
 

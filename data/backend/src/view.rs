@@ -179,7 +179,7 @@ impl PassedOver {
     }
 }
 
-/// Most turns passed over in a row. A member of the largest weight beside one of the smallest has fewer consecutive turns.
+/// Maximum number of turns passed over in a row. A member of the largest weight beside one of the smallest has fewer consecutive turns.
 const PASSES_LIMIT: u32 = 2 * MAXIMUM_WEIGHT;
 
 /// The handles of the servers that the worker has chosen, indexed by server slot.

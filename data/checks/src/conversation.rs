@@ -557,7 +557,7 @@ enum RuleObstacle {
 
 /// The 1xx status that ends HTTP on the connection.
 const SWITCHING_PROTOCOLS: u16 = 101;
-/// Most header fields of a response.
+/// Maximum number of header fields of a response.
 const MOST_FIELDS: u16 = 100;
 
 /// Whether a rule only sets or unsets variables.

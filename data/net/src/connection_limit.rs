@@ -1,4 +1,5 @@
-//! Connection limits: a bounded count, and the accept tasks that wait for room.
+//! Connection limits: a count with its maximum, and the accept tasks that wait for room. The limit itself is given to
+//! [`Permit::enter`].
 //!
 //! A connection holds a [`Permit`] of each limit that it counts for. Giving one back wakes one waiter; [`Semaphore`],
 //! which is model-checked, makes sure that no wake-up is lost.
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use weir_sched::TaskKey;
 use weir_sync::Semaphore;
 
-/// A count with a bound, and the tasks that wait for room.
+/// A count, its maximum so far, and the tasks that wait for room. The limit is given to [`Permit::enter`].
 #[derive(Debug, Default)]
 pub struct ConnectionLimit {
     semaphore: Semaphore<TaskKey>,

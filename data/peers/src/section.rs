@@ -12,7 +12,7 @@ use crate::session::{ControlMessage, PeerSession};
 use crate::shared_table::SharedTable;
 use crate::view::{LearnState, LinkState, LinkStatus, ListenerEvent, SessionView};
 
-/// A `peers` section.
+/// A live `peers` section: the shared tables, and the sessions with the other instances.
 pub struct PeersSection {
     pub name: Box<str>,
     /// The position of this instance's own line: the index of the peer on the next line.
@@ -34,7 +34,7 @@ pub struct PeersSection {
     pub report: SectionReport,
     /// Callback for events of connections from peers.
     pub log: ListenerLog,
-    /// The limit of connections from peers.
+    /// The number of connections from peers now, its maximum, and the tasks that wait for room.
     pub connections: Arc<ConnectionLimit>,
     learning: Mutex<Option<Learning>>,
     stopping: AtomicBool,

@@ -67,7 +67,7 @@ pub enum ControlMessage {
     Refused(SessionFault),
 }
 
-/// Most messages processed in one scheduling round.
+/// Maximum number of messages processed in one scheduling round.
 const MESSAGES_PER_TURN: usize = 200;
 
 impl PeerSession {

@@ -271,7 +271,7 @@ fn random() -> u64 {
     weir_sys::random::number().unwrap_or_else(|_| weir_sched::random())
 }
 
-/// Most invalid messages skipped per query.
+/// Maximum number of invalid messages skipped per query.
 const MOST_LIES: u32 = 64;
 /// Time between the deadline of the exchanges and the caller's deadline, in milliseconds.
 const GRACE_MS: u64 = 100;

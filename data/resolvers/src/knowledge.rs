@@ -66,7 +66,7 @@ struct CachedRecord<T> {
     at_ms: u64,
 }
 
-/// Most records per name.
+/// Maximum number of records per name.
 const MOST_PARTS: usize = 1024;
 
 impl Knowledge {

@@ -394,7 +394,8 @@ impl Proxy {
         }
     }
 
-    /// Counts a request answered by a rule or a service.
+    /// Counts a request that weir answered itself: `return`, `redirect`, `monitor-uri`, a service. Denied requests have their own
+    /// counter.
     pub(crate) fn count_intercepted(&self) {
         let worker = weir_sched::worker_index();
         if self.config.is_frontend() {

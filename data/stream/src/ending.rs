@@ -29,12 +29,11 @@ pub enum By {
     Killed,
     /// The server went down with `on-marked-down shutdown-sessions` (`D`).
     Down,
-    /// The stream was on a backup server and was shut down because a main server came up (`U`).
+    /// The stream was on a backup server, and an active server with `on-marked-up shutdown-backup-sessions` came up (`U`).
     Up,
 }
 
 impl By {
-    /// Every value.
     pub const ALL: [By; 12] = [
         By::Nobody,
         By::Client,
@@ -74,7 +73,6 @@ pub enum During {
 }
 
 impl During {
-    /// Every phase.
     pub const ALL: [During; 8] = [
         During::End,
         During::Request,

@@ -48,7 +48,7 @@ pub struct Instance {
     pub process_counters: Vec<Arc<weir_sync::CachePadded<ProcessCounters>>>,
     /// The rates of connections and sessions of the process.
     pub rates: ProcessRates,
-    /// The limit of client connections over all frontends.
+    /// The number of client connections of all frontends now, its maximum, and the tasks that wait for room.
     pub connections: Arc<ConnectionLimit>,
     /// A soft stop is in progress. Connections close after the current response.
     pub stopping: AtomicBool,
@@ -75,7 +75,7 @@ pub struct Instance {
     pub hooks: Hooks,
 }
 
-/// The settings and limits of compression.
+/// The settings of compression, and its limits over all workers.
 #[derive(Debug)]
 pub struct CompressionLimits {
     /// The settings of the global section.
@@ -110,7 +110,7 @@ pub struct Hooks {
 }
 
 impl Instance {
-    /// Sets the hooks.
+    /// Sets the hooks, before the instance is shared.
     #[must_use]
     pub fn with_hooks(mut self, hooks: Hooks) -> Instance {
         self.hooks = hooks;
@@ -267,9 +267,7 @@ pub struct Proxy {
     pub config: ProxyConfig,
     /// The servers. `None` without a backend side.
     pub backend: Option<Arc<Backend>>,
-    /// Counters of the frontend side.
     pub frontend_counters: FrontendCounters,
-    /// Counters of the backend side.
     pub backend_counters: Arc<BackendCounters>,
     /// The settings of servers that were added at run time.
     pub added_servers: AddedServers,
@@ -279,7 +277,7 @@ pub struct Proxy {
     pub log_sinks: Vec<Arc<LogSink>>,
     /// The tag of the proxy's log lines.
     pub log_tag: Box<[u8]>,
-    /// The limit of the frontend's client connections.
+    /// The number of the frontend's client connections now, its maximum, and the tasks that wait for room.
     pub connections: ConnectionLimit,
     /// `maxconn`. The runtime API can change it.
     pub connections_limit: AtomicU32,
@@ -346,7 +344,7 @@ impl AddedServers {
     }
 }
 
-/// The settings of a server.
+/// The settings of a server, from the configuration or from `add server`.
 #[derive(Clone, Debug)]
 pub enum KnownServer<'p> {
     Configured(&'p ServerConfig),
@@ -368,7 +366,6 @@ impl std::ops::Deref for KnownServer<'_> {
 
 /// A listening socket of a frontend, or several that share an address.
 pub struct Listener {
-    /// The `bind` line.
     pub bind: Bind,
     /// The listener's name in statistics: `name`, or `sock-N`.
     pub name: Box<str>,
@@ -376,7 +373,7 @@ pub struct Listener {
     /// The bound address. `None` before the bind.
     pub address: Option<weir_sys::Address>,
     pub counters: ListenerCounters,
-    /// The limit of the listener's connections.
+    /// The number of the listener's connections now, its maximum, and the tasks that wait for room.
     pub connections: ConnectionLimit,
     /// The listener's certificates, with `ssl`.
     pub tls: Option<Arc<dyn weir_tls::ChooseServer>>,
@@ -409,7 +406,7 @@ impl Proxy {
         &self.listeners[position as usize]
     }
 
-    /// The proxy's name.
+    /// The name of the proxy's section.
     pub fn name(&self) -> &str {
         &self.config.name
     }

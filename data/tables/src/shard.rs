@@ -29,7 +29,7 @@ pub(crate) struct Shard {
     due: Arc<DueTime>,
 }
 
-/// Most buckets removed with each entry, so there are never more than twice as many buckets as entries.
+/// Maximum number of buckets removed with each entry, so there are never more than twice as many buckets as entries.
 const MERGED_PER_ENTRY: u32 = 2;
 
 /// A shard's parameters from its table.
@@ -38,7 +38,6 @@ pub(crate) struct ShardRules<'t> {
     pub layout: &'t EntryLayout,
     /// Lifetime of an entry after its last use, in milliseconds. 0 if entries do not expire.
     pub expire_ms: u32,
-    /// The hasher of keys.
     pub hasher: &'t RandomState,
 }
 

@@ -100,7 +100,7 @@ impl Looks {
 const BLOCK_WORDS: usize = 16 * 1024;
 /// The limit of slots. The number of an entry has 26 bits for its slot.
 const MOST_SLOTS: usize = 1 << 26;
-/// Most trailing blocks without memory that are dropped with each removed entry.
+/// Maximum number of trailing blocks without memory that are dropped with each removed entry.
 const FORGOTTEN_AT_ONCE: usize = 64;
 
 impl Slots {

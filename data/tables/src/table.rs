@@ -50,7 +50,7 @@ pub struct EntryKey {
     shard: u16,
 }
 
-/// The result of a removal.
+/// The result of an attempt to remove an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removal {
     /// The entry was removed.
@@ -79,11 +79,11 @@ pub struct TableCursor {
 const MAX_SHARDS: usize = 64;
 /// Smaller tables have one shard per this many entries. With a single shard, a full table purges its oldest entry.
 const ENTRIES_PER_SHARD: usize = 1024;
-/// Most expired entries removed with each new entry.
+/// Maximum number of expired entries removed with each new entry.
 const EXPIRED_PER_ENTRY: u32 = 2;
 /// Loops over many entries hold a shard's lock for at most this many entries, which bounds the wait of a request.
 const HELD_ENTRIES: u32 = 64;
-/// Most blocks of memory freed in one step. A block of 45 kB takes the kernel a few microseconds.
+/// Maximum number of blocks of memory freed in one step. A block of 45 kB takes the kernel a few microseconds.
 const GIVEN_AT_ONCE: usize = 32;
 
 impl Table {
@@ -123,7 +123,7 @@ impl Table {
         }
     }
 
-    /// The table's declaration.
+    /// The table as configured (`stick-table`, `table`).
     pub fn declaration(&self) -> &Declaration {
         &self.declaration
     }

@@ -6,7 +6,7 @@ use weir_memory::shortage::{is_short, limit, shortages};
 use weir_tables::{Key, Removal, Table};
 
 const LIMIT: u64 = 8 << 20;
-/// Most entries that fit into three quarters of the limit: 48 bytes per entry and eight for its bucket.
+/// Maximum number of entries that fit into three quarters of the limit: 48 bytes per entry and eight for its bucket.
 const MOST: u32 = (LIMIT / 4 * 3 / 56) as u32;
 
 fn declaration(no_purge: bool) -> Declaration {

@@ -232,11 +232,9 @@ pub struct ViewedProxy<'p> {
     pub config: &'p Proxy,
     /// The servers, if the proxy has a backend side.
     pub backend: Option<&'p Backend>,
-    /// The counters of the frontend side.
     pub frontend_counters: &'p FrontendCounters,
-    /// The counters of the backend side.
     pub backend_counters: &'p BackendCounters,
-    /// The count and limit of its client connections.
+    /// The number of its client connections now, and the maximum.
     pub connections: &'p ConnectionLimit,
 }
 
@@ -246,11 +244,11 @@ pub struct ViewedListener<'l> {
     pub id: u32,
     /// The `name` of the bind line.
     pub name: Option<&'l str>,
-    /// The count and limit of its connections.
+    /// The number of its connections now, and the maximum.
     pub connections: &'l ConnectionLimit,
 }
 
-/// The stream's connection to its server.
+/// The stream's connection to its server, as fetches see it.
 #[derive(Clone, Copy)]
 pub struct ServerConnection<'c> {
     pub connector: &'c StreamConnector,
@@ -269,11 +267,10 @@ pub struct StreamProgress {
     pub began_wall_us: u64,
     /// Failed attempts to connect.
     pub retries: u32,
-    /// The limit of retries.
+    /// Maximum number of retries, from `set-retries` or `retries`.
     pub allowed_retries: u32,
     /// Whether the stream was redispatched to another server.
     pub redispatched: bool,
-    /// The priority in queues.
     pub priority: Priority,
     /// The requests dequeued before it.
     pub queued: Positions,

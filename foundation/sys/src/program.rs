@@ -169,7 +169,8 @@ pub fn output(
 
 /// Kills a process and its group. The process ID is not reused until it is reaped.
 fn end(process: Pid) {
-    // An error means that the process group already ended.
+    // Fails if the program has left its group (ESRCH) or runs as another user (EPERM). Then it keeps running, and `bury` reaps
+    // it later.
     let _ = rustix::process::kill_process_group(process, Signal::KILL);
     if matches!(take_note(process), Ok(None)) {
         LEFT.lock().unwrap_or_else(PoisonError::into_inner).push(process);

@@ -21,7 +21,8 @@ pub(crate) enum DefaultPath {
     Origin(PathBuf),
 }
 
-/// The caller's loader, with the base folder and the environment that the lines so far have set.
+/// The caller's loader, with the state that lines can change: the base folder of relative paths and the environment
+/// variables.
 pub(crate) struct ConfigLoader<'w> {
     loader: &'w dyn Loader,
     environment: RefCell<Environment>,

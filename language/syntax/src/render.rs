@@ -23,7 +23,8 @@ impl Diagnostics {
         text
     }
 
-    /// Every report as [`DiagnosticReport::pretty`] writes it, with an empty line between two reports.
+    /// Every report as [`DiagnosticReport::pretty`] writes it, each followed by an empty line. Includes `Diag` reports only if
+    /// `show_diag` is set. Without the summary.
     pub fn pretty(&self, sources: &SourceMap, color: bool, show_diag: bool) -> String {
         let shown = self.reports().into_iter();
         let shown =

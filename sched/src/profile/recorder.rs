@@ -133,7 +133,8 @@ impl Recorder {
             entry.latencies.increment();
             entry.latency_ns.add(latency_ns);
         }
-        // Rarely measured, so zero amounts do not touch the cache lines.
+        // Usually zero, because these measurements are optional. Zero amounts are not added, to leave the cache lines
+        // untouched.
         for (counter, amount) in [
             (&entry.memory_ns, sample.memory_ns),
             (&entry.lock_wait_ns, sample.lock_wait_ns),

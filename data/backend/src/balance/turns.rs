@@ -85,7 +85,7 @@ enum Before {
     Newcomer(usize),
 }
 
-/// Most turns computed in advance: a round of most backends, in a short time under the lock.
+/// Maximum number of turns computed in advance: a round of most backends, in a short time under the lock.
 const AHEAD_LIMIT: usize = 1_024;
 
 impl Structure for TurnSchedule {

@@ -56,7 +56,7 @@ impl PooledConnection for NeverShared {
     }
 }
 
-/// An idle connection.
+/// An idle connection to the server, with the facts that decide its reuse.
 #[derive(Debug)]
 pub struct Idle<C> {
     pub connection: C,
@@ -335,5 +335,6 @@ impl<C: PooledConnection, S: PooledConnection> IdlePool<C, S> {
     }
 }
 
-/// Most connections examined in a search for a match. Keeps searches short in large pools.
+/// Maximum number of connections examined in one search, so that searches in large pools stay short. Pools below it count
+/// as small.
 const LOOK: usize = 32;

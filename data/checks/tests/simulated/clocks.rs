@@ -12,7 +12,7 @@ use crate::fixture::{PLACE, TestBackend, count_connections, pass};
 
 const HOUR_MS: u64 = 3_600_000;
 const SERVERS: u32 = 200;
-/// Most checks that begin in a tenth of a second in normal operation: twice the average.
+/// Maximum number of checks that begin in a tenth of a second in normal operation: twice the average.
 const USUAL: u32 = SERVERS / 5;
 
 /// Checks servers each second at random phases, with a few calls of `jump` at random times. After a jump, at most

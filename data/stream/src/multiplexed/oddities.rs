@@ -39,7 +39,8 @@ impl Oddities {
         let ends = failed && !self.failed && logged != LoggedErrors::None;
         self.failed = failed;
         for _ in 0..requests + u32::from(ends) {
-            // The identifier 0 means the connection.
+            // The log line needs a stream, but the refused request never became one. Stream 0 is the connection itself
+            // (RFC 9113, 5.1.1).
             let client = StreamConnector::from(multiplexer.stream(0));
             let mut stream = Stream::new(Rc::clone(session), client, weir_sched::now_us());
             stream.ending = Ending::new(By::Proxy, During::Request);

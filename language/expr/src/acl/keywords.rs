@@ -49,7 +49,7 @@ const SINGLE: [(&str, &str, MatchMethod); 14] = [
 pub(crate) fn keywords() -> impl Iterator<Item = AclKeyword> {
     let families = FAMILIES.into_iter().flat_map(|(family, fetch)| {
         SUFFIXES.into_iter().map(move |(suffix, method)| {
-            // A few dozen names, made once for the life of the process.
+            // Leaked for each registry. A process makes only a few registries.
             let name = String::leak(format!("{family}{suffix}"));
             AclKeyword { name, fetch, method, dotted: false }
         })

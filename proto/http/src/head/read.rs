@@ -59,13 +59,14 @@ impl Head {
         self.request_part(1, raw)
     }
 
-    /// The path: without scheme and authority, query and fragment. Empty for the asterisk and authority forms.
+    /// The path, without scheme, authority and query. Empty for the asterisk and authority forms. A fragment before the query,
+    /// accepted only by option, is part of it.
     #[inline]
     pub fn path<'a>(&'a self, raw: &'a [u8]) -> &'a [u8] {
         uri::path(self.uri(raw))
     }
 
-    /// The path with the query string.
+    /// The target from the path to its end, so with a query and a fragment. Empty for the asterisk and authority forms.
     #[inline]
     pub fn path_and_query<'a>(&'a self, raw: &'a [u8]) -> &'a [u8] {
         uri::path_and_query(self.uri(raw))

@@ -285,7 +285,8 @@ const RSA_SIGNATURES: &str = "1.2.840.113549.1.1.";
 const EC: &str = "1.2.840.10045.2.1";
 const ECDSA_SIGNATURES: &str = "1.2.840.10045.4.";
 
-/// Curves of 224 bits and more: secp224r1, P-256, P-384, P-521, secp256k1.
+/// OIDs of the curves accepted as strong enough (112 bits of security): secp224r1, P-256, P-384, P-521, secp256k1. All others
+/// count as weak.
 const CURVES: [&str; 5] =
     ["1.3.132.0.33", "1.2.840.10045.3.1.7", "1.3.132.0.34", "1.3.132.0.35", "1.3.132.0.10"];
 
