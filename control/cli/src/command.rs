@@ -5,7 +5,7 @@ use crate::modes::{PERMISSION_DENIED, SessionModes};
 use crate::outcome::CommandOutcome;
 use crate::target::CommandTarget;
 
-/// A command declaration.
+/// A command of the runtime API or the master CLI.
 pub struct Command {
     /// The words of its name, separated by single spaces.
     pub name: &'static str,
@@ -21,7 +21,7 @@ pub struct Command {
     pub run: Option<CommandFunction>,
 }
 
-/// The implementation of a command.
+/// The function that runs a command.
 pub type CommandFunction = fn(&mut CommandContext<'_>, &CommandArguments<'_>) -> CommandOutcome;
 
 /// Available on workers.

@@ -11,7 +11,7 @@ pub const MAX_WORDS: usize = 64;
 /// Maximum length of the pattern that ends a payload, in bytes.
 pub const MAX_PATTERN: usize = 7;
 
-/// A parsed line.
+/// A parsed input line: its commands, and the pattern that ends a payload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandLine {
     /// The words of each command. An empty line is one command without words.

@@ -49,7 +49,7 @@ pub enum CommandOutcome {
     Quit,
 }
 
-/// The conditions of `wait`.
+/// The condition that a `wait` command waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WaitCondition {
     /// The server can be deleted.

@@ -16,7 +16,7 @@ use crate::master::Master;
 use crate::notify::Supervisor;
 use crate::processes::Processes;
 
-/// The settings of a master.
+/// The settings of a master, kept for its next execution in a reload.
 pub struct MasterSetup {
     /// The path of the program, for re-execution.
     pub program: Vec<u8>,
@@ -45,7 +45,6 @@ pub struct MasterSetup {
 pub struct FirstStart {
     /// The link to the parent process, which waits for the start, if the master runs in the background.
     pub background: Option<Background>,
-    /// The pid file to write.
     pub pid_file: Option<PidFile>,
 }
 

@@ -46,7 +46,6 @@ pub struct Processes {
     pub pid: u32,
     /// The master's start time, in seconds of the wall clock.
     pub started: u64,
-    /// Number of reloads.
     pub reloads: u32,
     /// Number of failed reloads since the last successful one.
     pub failed: u32,

@@ -57,12 +57,12 @@ impl Messages {
         Messages { state: Mutex::new(state) }
     }
 
-    /// Sets the verbosity.
+    /// Sets which messages are printed from now on.
     pub fn set_verbosity(&self, verbosity: Verbosity) {
         self.lock().verbosity = verbosity;
     }
 
-    /// The verbosity.
+    /// Which messages are printed now.
     pub fn verbosity(&self) -> Verbosity {
         self.lock().verbosity
     }

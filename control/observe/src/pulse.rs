@@ -22,7 +22,7 @@ pub struct Pulse {
     pub pools: [PoolPulse; POOLS],
 }
 
-/// A pool of a worker.
+/// The use of one memory pool by one worker.
 #[derive(Debug, Default)]
 pub struct PoolPulse {
     /// Object size, in bytes.

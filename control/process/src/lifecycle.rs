@@ -30,7 +30,6 @@ use crate::listening::ListeningSockets;
 pub struct Lifecycle {
     parts: ServedParts,
     pub listening: ListeningSockets,
-    /// The messages for operators.
     pub messages: &'static Messages,
     hard_stop_after: Option<Duration>,
     grace: Option<Duration>,

@@ -25,7 +25,7 @@ pub struct Bounds {
     pub system_hard: Option<u64>,
 }
 
-/// The computed capacity.
+/// The connection limit, and the descriptors that it requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
     pub maxconn: u32,

@@ -25,13 +25,11 @@ pub use plan::workers_of;
 /// Parameters for opening sockets.
 pub struct ListenContext<'s> {
     pub global: &'s Global,
-    /// The number of workers.
     pub workers: usize,
     /// Whether several processes may bind the same address: not with `noreuseport` or `-dR`.
     pub reuse_port: bool,
     /// Resolves host names.
     pub resolver: &'s dyn Resolver,
-    /// The messages for operators.
     pub messages: &'s Messages,
 }
 
@@ -41,7 +39,7 @@ pub trait Predecessor {
     fn release(&self) -> bool;
 }
 
-/// All listening sockets.
+/// All listening sockets of the process, by listener.
 #[derive(Default)]
 pub struct ListeningSockets {
     sockets: Vec<ListenerSockets>,
@@ -72,7 +70,7 @@ pub struct ListenerSockets {
     interface: Option<Box<str>>,
 }
 
-/// The owner of a socket's connections.
+/// The part of weir that serves the connections of a socket.
 #[derive(Clone)]
 pub enum SocketOwner {
     Frontend {
@@ -197,7 +195,7 @@ impl ListeningSockets {
         Some(())
     }
 
-    /// The sockets of all listeners.
+    /// The sockets, grouped by listener.
     pub fn all_sockets(&self) -> &[ListenerSockets] {
         &self.sockets
     }

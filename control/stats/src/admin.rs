@@ -5,7 +5,7 @@ use crate::uri::{FormStatus, StatsRequest};
 /// Maximum length of a form body, in bytes: more servers than a page can show.
 pub const LONGEST_FORM: usize = 65_536;
 
-/// An action on a server.
+/// An action on servers that the form of the statistics page offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdminAction {
     Ready,
@@ -23,7 +23,7 @@ pub enum AdminAction {
     Shutdown,
 }
 
-/// A health forced by an administrator.
+/// A health that an administrator forces through the form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForcedHealth {
     Up,
@@ -100,7 +100,7 @@ pub enum Trust<'a> {
 /// Name of the form field that contains the token.
 pub const TOKEN: &str = "token";
 
-/// A parsed form.
+/// A parsed form of the statistics page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdminForm {
     /// Name or `#<id>` of the backend.

@@ -6,7 +6,7 @@ use crate::render::{Format, write_csv, write_csv_header, write_json, write_typed
 use crate::row::StatsRow;
 use crate::source::{RowCursor, RowSelection, StatsSource};
 
-/// The progress of a dump.
+/// Whether a dump is complete after a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DumpProgress {
     /// More output follows. Make room and call again.

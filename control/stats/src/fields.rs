@@ -74,7 +74,7 @@ impl FieldDefault {
     }
 }
 
-/// A field declaration.
+/// The declaration of a field of `show stat`.
 #[derive(Debug)]
 pub struct FieldDecl {
     /// The name in the header line.

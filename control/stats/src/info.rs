@@ -175,7 +175,7 @@ impl InfoRow {
         self.cells.set(field as usize, value);
     }
 
-    /// The value of one field.
+    /// The value of one field. Numbers are 0 until they are set.
     pub fn value(&self, field: InfoField) -> FieldValue<'_> {
         self.cells.value(field as usize)
     }

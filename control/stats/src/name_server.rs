@@ -1,6 +1,6 @@
 //! The counters of a name server.
 
-/// A counter of a name server.
+/// A counter of a name server, with its name in each output.
 #[derive(Debug, Clone, Copy)]
 pub struct NameServerCounter {
     /// The label in `show resolvers`.

@@ -63,7 +63,7 @@ impl PageSettings {
 pub const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; \
      script-src 'unsafe-hashes' 'sha256-csqIAB8a5ex0PyccQlsffoPD2QyUiVZUdeAcu0YqsJ0='; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// The page in progress.
+/// The statistics page in progress, written in pieces.
 #[derive(Debug)]
 pub struct PageDump {
     settings: PageSettings,

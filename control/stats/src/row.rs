@@ -7,7 +7,7 @@ use weir_events::HistogramReading;
 use crate::field_set::FieldSet;
 use crate::fields::{FIELD_COUNT, FIELDS, StatsField, StatsObject, Type};
 
-/// The value of one field.
+/// The value of one field, with its type in typed output.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FieldValue<'a> {
     /// Unknown or not applicable. Not written.
@@ -137,7 +137,7 @@ impl ValueCells {
 /// Latency histograms of one object, in microseconds, in the order of [`crate::latency::PHASES`].
 pub type Latencies = [HistogramReading; LATENCY_PHASES];
 
-/// Number of latency phases.
+/// Queue, connect, response and total.
 pub const LATENCY_PHASES: usize = 4;
 
 /// The colour of a server on the page, also used by the filters `up` and `no-maint`.
@@ -158,7 +158,7 @@ pub enum Health {
     Maintenance,
 }
 
-/// The proxy of a row.
+/// The facts about a proxy that all its rows share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProxyHead<'a> {
     /// The `id` setting.
@@ -170,7 +170,6 @@ pub struct ProxyHead<'a> {
     pub frontend: bool,
     /// Whether it has a backend side.
     pub backend: bool,
-    /// Whether it has servers.
     pub has_servers: bool,
     /// The `description` setting.
     pub description: Option<&'a str>,
@@ -354,7 +353,7 @@ impl StatsRow {
         self.cells.set(field as usize, value);
     }
 
-    /// Sets the health of a server.
+    /// Sets the health, which colours the row of a server.
     pub fn set_health(&mut self, health: Health) {
         self.health = health;
     }
@@ -369,7 +368,7 @@ impl StatsRow {
         self.latencies.as_deref()
     }
 
-    /// The value of one field.
+    /// The value of one field. Empty if it was not requested or not set.
     #[inline]
     pub fn value(&self, field: StatsField) -> FieldValue<'_> {
         self.cells.value(field as usize)
@@ -395,7 +394,7 @@ impl StatsRow {
         }
     }
 
-    /// The kind of the object.
+    /// Whether the row is about a frontend, listener, server or backend.
     pub fn kind(&self) -> StatsObject {
         self.kind
     }
@@ -420,12 +419,12 @@ impl StatsRow {
         self.has_servers
     }
 
-    /// The proxy's description.
+    /// The proxy's `description` setting.
     pub fn description(&self) -> Option<&str> {
         self.description.as_deref()
     }
 
-    /// The health of the server.
+    /// The health of the server. [`Health::NotChecked`] for other objects.
     pub fn health(&self) -> Health {
         self.health
     }

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use crate::render::Format;
 
-/// A parsed request.
+/// The options in the URI of a request for statistics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatsRequest {
     pub what: What,
@@ -106,7 +106,7 @@ impl StatsRequest {
         }
     }
 
-    /// The `Content-Type` of the response.
+    /// The `Content-Type` of the response, without a charset.
     pub fn content_type(&self) -> &'static str {
         match self.what {
             What::Page => "text/html",

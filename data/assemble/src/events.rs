@@ -20,7 +20,6 @@ pub struct EventSinks {
     pub sinks: Sinks,
     /// The servers of all rings.
     pub forwards: Vec<Arc<Forward>>,
-    /// The backends in log mode.
     pub log_backends: Vec<Arc<LogBackend>>,
     /// The rings that `log` lines with a stream server create implicitly, or their errors.
     implicit: Vec<(LogAddress, Result<String, String>)>,

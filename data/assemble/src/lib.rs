@@ -70,7 +70,6 @@ pub use verify::{CheckedNames, verify};
 
 /// Values for the instance from the process, not from the configuration.
 pub struct ProcessValues<'o> {
-    /// The number of workers.
     pub workers: usize,
     /// The connection limit of the process, as computed.
     pub connections: u32,
@@ -81,7 +80,6 @@ pub struct ProcessValues<'o> {
     /// `-N`: the default connection limit of frontends.
     pub frontend_connections: Option<u32>,
     pub events: &'o EventSinks,
-    /// The source of files.
     pub files: SharedFiles,
     /// Resolves host names.
     pub resolver: &'o dyn Resolver,
@@ -89,7 +87,6 @@ pub struct ProcessValues<'o> {
     pub states: &'o SavedStates,
     /// `-dr`: servers with unresolved names start in maintenance.
     pub ignore_unknown_names: bool,
-    /// The identity of the process.
     pub identity: InstanceIdentity,
     pub warn: &'o dyn Fn(Warning),
     /// Called with notices, which report conditions that may be intended.

@@ -16,7 +16,6 @@ use super::{BuildError, LiveTls, ProcessValues, listeners};
 #[derive(Debug)]
 pub struct LiveRelays {
     pub shared: Arc<Relays>,
-    /// The listeners for messages.
     pub listeners: Vec<Arc<RelayListener>>,
     pub sinks: Vec<Arc<LogSink>>,
 }
@@ -24,7 +23,6 @@ pub struct LiveRelays {
 /// The listeners and targets of all `log-forward` sections.
 #[derive(Debug, Default)]
 pub struct RelayListeners {
-    /// The listeners for messages.
     pub listeners: Vec<Arc<RelayListener>>,
     pub sinks: Vec<Arc<LogSink>>,
 }

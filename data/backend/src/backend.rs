@@ -94,13 +94,13 @@ impl Backend {
         &self.shared.settings
     }
 
-    /// The backend's name.
+    /// The name of the `backend` or `listen` section.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.shared.settings.name
     }
 
-    /// The backend's counters.
+    /// The backend's counters, one block per worker.
     #[must_use]
     pub fn counters(&self) -> &BackendCounters {
         &self.shared.counters
@@ -158,7 +158,7 @@ impl Backend {
         self.snapshot.load().servers().clone()
     }
 
-    /// A server by its key.
+    /// The server with this key. `None` if it was removed.
     #[must_use]
     pub fn server(&self, key: ServerKey) -> Option<Arc<Server>> {
         self.snapshot.load().get(key).cloned()
@@ -175,7 +175,7 @@ impl Backend {
         self.snapshot.load().at(place).cloned()
     }
 
-    /// A server by its name.
+    /// The server with this name, if the backend has it.
     #[must_use]
     pub fn server_by_name(&self, name: &str) -> Option<Arc<Server>> {
         self.snapshot.load().by_name(name).cloned()

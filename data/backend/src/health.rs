@@ -73,7 +73,7 @@ pub enum CheckKind {
     Agent,
 }
 
-/// The result of a check.
+/// The result of one run of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckFinding {
     pub status: CheckStatus,
@@ -81,7 +81,6 @@ pub struct CheckFinding {
     pub code: Option<i32>,
     /// Details, or empty.
     pub detail: Cow<'static, str>,
-    /// Duration of the check.
     pub duration_ms: u64,
     /// Whether the server refused the connection.
     pub is_refused: bool,
@@ -137,7 +136,7 @@ pub struct ServerCheck {
     record: Lock<CheckRecord>,
 }
 
-/// The state of a check.
+/// The live state of a server's health or agent check.
 pub struct CheckRecord {
     /// Between 0 and [`CheckRules::top`].
     pub level: u32,

@@ -21,7 +21,7 @@ use weir_model::{CookieMode, CookiePersistence};
 use crate::address::ServerAddress;
 use crate::server_key::ServerKey;
 
-/// The rules of `cookie <name> ...`.
+/// The rules of a backend's `cookie <name> ...` line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CookieRules(Arc<CookiePersistence>);
 
@@ -54,7 +54,6 @@ impl Deref for CookieRules {
 /// The result of examining a request's cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PresentedCookie {
-    /// The state of the cookie.
     pub state: PresentedState,
     /// The server to use, if the state allows it.
     pub server: Option<ServerKey>,
@@ -134,7 +133,7 @@ pub struct ResponseFacts<'a> {
     pub wall_seconds: u64,
 }
 
-/// The edits of a response.
+/// The changes to a response for cookie persistence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResponsePlan {
     /// The fourth letter of the termination state.

@@ -68,13 +68,13 @@ impl Priority {
         }
     }
 
-    /// The priority class.
+    /// The class, from -2047 to 2047.
     #[must_use]
     pub fn class(self) -> i16 {
         self.class
     }
 
-    /// The offset in milliseconds.
+    /// The offset in milliseconds, from -524287 to 524287.
     #[must_use]
     pub fn offset_ms(self) -> i32 {
         self.offset_ms

@@ -26,7 +26,7 @@ use crate::traffic::ServerTraffic;
 use state::{AdminState, OperationalState, RequestedState};
 use weight::{Ramp, WeightChange};
 
-/// A change of a live server.
+/// A change of a live server, by an operator, an agent, name resolution or tracking.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerChange {
     /// `set server weight`, `set weight`, or the response of an agent.
@@ -64,7 +64,7 @@ pub enum ServerChange {
     MaximumConnections(u32),
 }
 
-/// One server of a backend.
+/// One server of a backend, with its live state.
 pub struct Server {
     key: ServerKey,
     settings: ServerSettings,
@@ -165,7 +165,7 @@ impl Server {
         self.settings.id
     }
 
-    /// The server's name.
+    /// The name in the configuration and in statistics.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.settings.name
@@ -206,7 +206,7 @@ impl Server {
         self.user_weight.load(Ordering::Relaxed)
     }
 
-    /// The configured weight.
+    /// The configured weight, before any change at run time.
     #[must_use]
     pub fn initial_weight(&self) -> u32 {
         self.settings.weight
@@ -218,7 +218,7 @@ impl Server {
         self.maximum_connections.load(Ordering::Relaxed)
     }
 
-    /// The administrative state.
+    /// The administrative state: maintenance and drain, with their causes.
     #[must_use]
     pub fn admin_state(&self) -> AdminState {
         AdminState::from_bits(self.admin.load(Ordering::Relaxed))
@@ -361,7 +361,7 @@ impl Server {
         self.queued_maximum.store(self.queued(), Ordering::Relaxed);
     }
 
-    /// The server's counters.
+    /// The server's counters, one block per worker.
     #[must_use]
     pub fn counters(&self) -> &ServerCounters {
         &self.counters

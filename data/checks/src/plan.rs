@@ -14,7 +14,7 @@ use crate::launcher::Launcher;
 use crate::schedule::Intervals;
 use crate::script::Script;
 
-/// One check of one server.
+/// One health or agent check of one server, as configured.
 #[derive(Clone, Debug)]
 pub struct CheckPlan {
     pub backend: Arc<Backend>,

@@ -13,7 +13,7 @@ use crate::process_view::ProcessView;
 use crate::run;
 use crate::schedule::{beginning, first_delay_ms, in_phase, is_missed, next, patience};
 
-/// All checks of a process.
+/// All checks of a process, and their number on each worker.
 pub struct Checks {
     /// The check counts of the workers.
     pub load: CheckLoad,

@@ -6,7 +6,7 @@ use weir_mux::Message;
 use weir_net::ConnectionFault;
 use weir_tls::Why;
 
-/// A response.
+/// A response with its whole body.
 #[derive(Debug)]
 pub struct HttpAnswer {
     pub head: Message,

@@ -66,7 +66,6 @@ pub struct Request<'r> {
 pub struct RequestOutcome {
     /// The response, or the failure of the last attempt.
     pub answer: Result<HttpAnswer, RequestFailure>,
-    /// The number of retries.
     pub retries: u32,
     /// The connect time of the last established connection, in milliseconds.
     pub connect_ms: Option<u64>,

@@ -71,7 +71,7 @@ impl BodyEncoder {
         (self.trial, self.is_flushing) = (Trial::Pending, false);
     }
 
-    /// The algorithm.
+    /// The algorithm that encodes this body.
     pub fn algorithm(&self) -> CompressionAlgorithm {
         self.algorithm
     }

@@ -59,7 +59,6 @@ pub struct ForwardLine {
     pub options: ConnectOptions,
     /// The PROXY protocol header to send first. Empty for none.
     pub header: Box<[u8]>,
-    /// The framing of messages.
     pub framing: Framing,
     pub connect_timeout: Option<Duration>,
     /// The timeout while the server accepts no bytes.

@@ -26,7 +26,7 @@ use weir_sys::{Address, AddressFamily, Errno, socket};
 
 use crate::forward::Forward;
 
-/// A backend in log mode.
+/// A backend in log mode: its servers, and the policy that chooses one for each message.
 pub struct LogBackend {
     name: Arc<str>,
     policy: Policy,
@@ -101,7 +101,7 @@ impl LogBackend {
         }
     }
 
-    /// The name of the backend.
+    /// The name of the `backend` section.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -202,7 +202,7 @@ fn count(of_backend: &BackendCounters, server: Option<&Server>, worker: usize, b
 }
 
 impl LogTransport {
-    /// A transport by datagrams.
+    /// A transport by datagrams. Its socket is not open yet.
     pub fn datagrams(source: Option<OwnedSource>) -> Self {
         LogTransport::Datagrams { source, socket: OnceLock::new() }
     }

@@ -119,7 +119,7 @@ impl KeptBody {
         KeptBody { payload, trailers }
     }
 
-    /// The payload.
+    /// The payload, without the framing of its protocol.
     pub fn payload(&self) -> &[u8] {
         &self.payload
     }

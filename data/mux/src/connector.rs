@@ -27,7 +27,7 @@ use crate::service::LocalService;
 
 pub use indirect::Indirect;
 
-/// One side of a stream.
+/// One side of a stream: its own connection, or a share of a multiplexed one.
 #[derive(Debug)]
 pub enum StreamConnector {
     /// A connection that carries only this stream.

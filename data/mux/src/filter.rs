@@ -76,7 +76,7 @@ pub struct HeadContext<'m> {
     pub now: Tick,
 }
 
-/// A filter failed.
+/// A filter failed, so the message cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failed;
 

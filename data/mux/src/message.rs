@@ -128,7 +128,7 @@ impl Message {
         self.read(from, limit, |parser, raw, head| parser.request(raw, options, head))
     }
 
-    /// Reads a response head.
+    /// Reads a response head of at most `limit` bytes.
     pub fn read_response(
         &mut self,
         from: &mut StreamConnector,

@@ -268,7 +268,7 @@ impl Connecting {
         self.connection
     }
 
-    /// The descriptor.
+    /// The socket's descriptor, open before the connection is established.
     pub fn descriptor(&self) -> &Descriptor {
         self.connection.descriptor()
     }

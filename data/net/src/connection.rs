@@ -29,7 +29,7 @@ pub enum ReceiveOutcome {
     Failed(ConnectionFault),
 }
 
-/// The result of sending.
+/// The result of sending, which never blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendOutcome {
     /// All bytes were sent.
@@ -179,7 +179,7 @@ impl Connection {
         self.sent = 0;
     }
 
-    /// The underlying descriptor.
+    /// The socket's descriptor. Bytes read from it directly bypass the buffers.
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
     }

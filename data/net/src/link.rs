@@ -17,7 +17,6 @@ pub struct PeerLink {
     pub address: Address,
     /// The SOCKS4 proxy to connect through.
     pub socks4: Option<SocketAddr>,
-    /// The source of connections.
     pub source: OwnedSource,
     pub options: ConnectOptions,
     /// A PROXY header. Empty for none.

@@ -25,7 +25,6 @@ pub enum LinkState {
 /// The counters and times of a peer.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LinkStatus {
-    /// The state of the connection.
     pub state: LinkState,
     /// When the last greeting succeeded.
     pub greeted_at: Option<Tick>,
@@ -44,7 +43,7 @@ pub struct LinkStatus {
     pub turns: u64,
 }
 
-/// The state of learning from a peer.
+/// How far a requested resync from a peer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LearnState {
     /// No resync was requested from the peer, or its resync is over.
@@ -55,7 +54,7 @@ pub enum LearnState {
     Processing,
 }
 
-/// The progress of a session.
+/// The progress of a session with a peer.
 #[derive(Debug, Clone, Default)]
 pub struct SessionView {
     pub beats_sent: u64,

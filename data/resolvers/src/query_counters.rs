@@ -65,7 +65,7 @@ impl NameServerCounters {
         self.0[counter as usize].increment();
     }
 
-    /// The value of a counter.
+    /// The value of a counter. Any thread may read it.
     #[must_use]
     pub fn value(&self, counter: QueryCounter) -> u64 {
         self.0[counter as usize].value()

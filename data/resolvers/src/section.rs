@@ -17,7 +17,7 @@ use crate::followers::{self, AnswerEffects, FollowerLookup, NameFollower};
 use crate::knowledge::{HoldTimes, Knowledge};
 use crate::query_counters::{NameServerCounters, QueryCounter};
 
-/// The settings of a section's queries.
+/// The settings of a `resolvers` section for its queries.
 #[derive(Clone, Debug)]
 pub struct SectionSettings {
     pub name: Arc<str>,
@@ -92,7 +92,7 @@ impl NameServer {
 /// How long queries are in lower case for a name server that does not preserve case, in milliseconds.
 const SMALL_LETTERS_MS: u64 = 600_000;
 
-/// A `resolvers` section.
+/// A `resolvers` section, with the state of its resolutions.
 pub struct ResolversSection {
     pub settings: SectionSettings,
     /// The name servers. All are queried concurrently.
@@ -130,7 +130,7 @@ impl Default for ResolvedName {
     }
 }
 
-/// A question of `do-resolve`.
+/// A question of `do-resolve`, and the task that waits for the answer.
 #[derive(Debug)]
 pub struct ResolveQuestion {
     waiter: TaskKey,

@@ -48,7 +48,6 @@ pub struct StreamEntry {
     pub server_descriptor: Cell<i32>,
     /// How often the stream's task was resumed.
     pub calls: Cell<u32>,
-    /// Number of retries.
     pub retries: Cell<u16>,
     /// State that other tasks may borrow briefly.
     shown: RefCell<EntryDetails>,
@@ -186,7 +185,7 @@ impl StreamEntry {
     }
 }
 
-/// A side of a stream.
+/// One of the two sides of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamSide {
     Client,
@@ -278,7 +277,7 @@ impl Drop for OwnEntry {
     }
 }
 
-/// A listed stream, and its connection.
+/// A listed stream, and the client's connection that carries it.
 #[derive(Clone)]
 pub struct ListedStream {
     pub session: Rc<ClientSession>,

@@ -30,7 +30,7 @@ pub enum MessageDirection {
     Response,
 }
 
-/// A refused message.
+/// A refused message, kept for `show errors`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedMessage {
     /// Number of messages refused before this one.

@@ -51,7 +51,7 @@ use crate::stream::stream_variables::StreamVariables;
 use crate::upstream::VisitedBackend;
 use weir_vocabulary::timers::{ElapsedTime, Timers};
 
-/// A stream in progress.
+/// A stream in progress: one request with its response, or one TCP connection.
 pub struct Stream {
     pub session: Rc<ClientSession>,
     /// The stream's entry in the list of streams.
@@ -80,7 +80,6 @@ pub struct Stream {
     pub timeouts: StreamTimeouts,
     /// How the server was chosen.
     pub choice: ServerChoice,
-    /// The attempts on servers.
     pub attempts: Attempts,
     /// The results of rules.
     pub rules: RuleState,
@@ -131,7 +130,7 @@ impl StreamError {
         StreamError::Close(Ending::new(by, during))
     }
 
-    /// The ending of the stream.
+    /// The ending that the error gives to the stream.
     pub const fn ending(&self) -> Ending {
         match self {
             StreamError::Reply(ending) | StreamError::Error(_, ending) | StreamError::Close(ending) => {
@@ -147,7 +146,7 @@ impl From<StreamError> for Ending {
     }
 }
 
-/// The result of a phase.
+/// The result of a phase. An error ends the stream.
 pub type PhaseResult<T = ()> = Result<T, StreamError>;
 
 /// One of a stream's two proxies. Both can be the same proxy (a `listen` section).

@@ -76,7 +76,7 @@ impl VisitedBackend {
         VisitedBackend { proxy, worker: worker as u16, progress: VisitProgress::Inside }
     }
 
-    /// The proxy.
+    /// The proxy with the servers. Another one stands in for it until the backend is chosen.
     #[inline]
     pub fn proxy(&self) -> &ProxyRef {
         &self.proxy

@@ -49,7 +49,6 @@ const _: () = assert!(DataType::ALL.len() <= u32::BITS as usize);
 pub(crate) struct FieldSlot {
     /// The offset of the first word. 0 if not stored.
     pub at: u32,
-    /// The number of elements.
     pub elements: u16,
     /// The period of a rate, in milliseconds.
     pub period_ms: u32,

@@ -18,7 +18,7 @@ use weir_expr::table::{DataKind, DataType};
 use crate::rate::{RateParts, StoredRate};
 use crate::row::LockedEntry;
 
-/// The owner of a share.
+/// The instance that counted the events of a share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Share {
     /// The counts of this instance, from this process and previous ones.

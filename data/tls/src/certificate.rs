@@ -118,7 +118,6 @@ impl std::fmt::Debug for Certificate {
 /// Reads certificates.
 #[derive(Clone, Debug, Default)]
 pub struct CertificateLoader {
-    /// The source of files.
     pub files: SharedFiles,
     /// Which additional files (`.key`, `.issuer`, `.ocsp`) are read.
     pub extra: ExtraFiles,

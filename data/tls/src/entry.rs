@@ -56,7 +56,7 @@ impl ListenerCertificate {
         }
     }
 
-    /// The certificate.
+    /// The certificate, shared with other listeners that use it.
     pub fn certificate(&self) -> &Arc<Certificate> {
         &self.certificate
     }

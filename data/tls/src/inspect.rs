@@ -10,7 +10,7 @@ use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
 use x509_parser::public_key::PublicKey;
 use x509_parser::time::ASN1Time;
 
-/// A certificate, parsed.
+/// A parsed certificate that borrows its DER.
 pub struct CertificateDetails<'c> {
     parsed: X509Certificate<'c>,
 }

@@ -16,7 +16,7 @@ use crate::forge::Forger;
 use weir_tls_session::{Alert, SessionFailure, Why};
 use weir_tls_session::{ChooseServer, SessionSetup};
 
-/// The certificates of a listener.
+/// The certificates of a listener, and an index of their names.
 #[derive(Debug, Default)]
 pub struct ListenerCertificates {
     entries: Vec<ListenerCertificate>,

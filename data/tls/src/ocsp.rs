@@ -62,7 +62,7 @@ impl CertId {
         })
     }
 
-    /// Encodes it as DER.
+    /// Encodes it as DER (RFC 6960, 4.1.1).
     pub fn to_der(&self) -> Vec<u8> {
         let parts = [
             built(SEQUENCE, &[SHA1]),
@@ -132,7 +132,7 @@ impl OcspResponse {
         &self.id
     }
 
-    /// The original DER.
+    /// The whole response in DER, for stapling.
     pub fn der(&self) -> &[u8] {
         &self.der
     }

@@ -89,7 +89,7 @@ impl TlsSettings {
     }
 }
 
-/// Additional settings of a listener.
+/// The TLS settings of a listener: the common ones, and those that only listeners have.
 #[derive(Clone, Debug)]
 pub struct ListenerSettings {
     pub settings: TlsSettings,

@@ -10,7 +10,7 @@ pub enum TlsFileKind {
     Revocations,
 }
 
-/// A file, in a listing.
+/// A file of certificates or revocation lists, in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFileName {
     pub name: String,
@@ -18,7 +18,7 @@ pub struct TlsFileName {
     pub count: usize,
 }
 
-/// A file and its contents.
+/// A file of certificates or revocation lists, with its contents as text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsFileView {
     pub used: bool,
@@ -67,7 +67,7 @@ pub enum ListRefusal {
     Unfit(String),
 }
 
-/// A line of a certificate list.
+/// A line of a certificate list (`crt-list`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListLine {
     pub number: usize,
@@ -106,7 +106,7 @@ pub struct OcspEntry {
     pub id: String,
 }
 
-/// An OCSP response.
+/// An OCSP response in two forms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OcspView {
     /// The response as text of several lines.
@@ -124,7 +124,7 @@ pub enum OcspRefusal {
     Unfit(String),
 }
 
-/// A file of keys for session tickets.
+/// A file of keys for session tickets (`tls-ticket-keys`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TicketKeyFile {
     pub file: String,

@@ -2,7 +2,7 @@
 
 use super::ListPosition;
 
-/// Operations on descriptors.
+/// Lists descriptors, for `show fd`.
 pub trait DescriptorTarget {
     /// The next descriptor: worker by worker, in arbitrary order. Advances `place`. May need data from other workers: then returns
     /// [`NextDescriptor::Pending`] and wakes the session's task when it is ready.
@@ -35,7 +35,6 @@ pub enum DescriptorRole {
 /// One descriptor, with the data for the listing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DescriptorView {
-    /// The descriptor number.
     pub number: i32,
     /// The number of its worker, from 1.
     pub worker: u32,

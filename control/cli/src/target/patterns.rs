@@ -96,7 +96,7 @@ pub enum VersionError {
     OutOfRange,
 }
 
-/// A pattern set in listings.
+/// A set of patterns, as `show map` and `show acl` list it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatternSet {
     pub id: u32,

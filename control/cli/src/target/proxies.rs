@@ -253,11 +253,10 @@ pub struct ServerConnections {
     pub idle_limit: i64,
     /// Total number of idle connections.
     pub idle_now: u32,
-    /// Idle connections by worker.
     pub idle_per_worker: Vec<u32>,
 }
 
-/// An administrative state.
+/// An administrative state that `set server state` requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerState {
     Ready,
@@ -351,7 +350,7 @@ pub enum FrontendRefusal {
     Because(String),
 }
 
-/// A filter for captured errors.
+/// The choice of captured errors that `show errors` prints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ErrorFilter {
     /// Only errors of this proxy.

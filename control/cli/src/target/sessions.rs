@@ -2,7 +2,7 @@
 
 use super::ListPosition;
 
-/// Operations on sessions.
+/// Lists and ends sessions, for `show sess` and `shutdown`.
 pub trait SessionTarget {
     /// The next session that matches the filter. Advances `place`. Omits sessions created after the listing began. May need data from
     /// other workers: then returns [`NextSession::Pending`] and wakes the session's task when it is ready.
@@ -66,7 +66,6 @@ pub struct SessionView {
     pub server: Option<String>,
     /// Number of the session's worker, from 1.
     pub worker: u32,
-    /// Age, in milliseconds.
     pub age_ms: u64,
     /// Number of runs of the session's task.
     pub calls: u64,
@@ -80,7 +79,6 @@ pub struct SessionView {
     pub response_waiting: u64,
     /// Time until the next timeout, in milliseconds.
     pub expires_ms: Option<u64>,
-    /// Number of retries.
     pub retries: u32,
     /// The request line, if captured and requested.
     pub request_line: Option<String>,

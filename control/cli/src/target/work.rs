@@ -150,7 +150,7 @@ pub struct ProfilingState {
     pub memory: bool,
 }
 
-/// A change of the profiling settings.
+/// A change of the profiling settings (`set profiling`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProfilingChange {
     /// Task profiling. Turning it on discards earlier results.
@@ -222,9 +222,7 @@ pub struct MemoryLine {
     pub context: Option<String>,
     /// The method: `malloc`, `realloc`, ...
     pub method: &'static str,
-    /// Number of allocations.
     pub allocations: u64,
-    /// Number of frees.
     pub frees: u64,
     pub allocated_bytes: u64,
     pub freed_bytes: u64,

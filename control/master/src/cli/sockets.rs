@@ -21,7 +21,7 @@ use weir_sys::{Address, Errno, process};
 use super::{CliClient, LONGEST_LINE, SILENCE_MS};
 use crate::master::Master;
 
-/// All sockets of the master CLI.
+/// All sockets of the master CLI (`-S`), and the state of their paths.
 #[derive(Default)]
 pub struct MasterSockets {
     list: Vec<MasterSocket>,
@@ -118,7 +118,7 @@ impl MasterSockets {
         Ok(())
     }
 
-    /// The list of sockets.
+    /// The sockets, in the order of their `-S` options.
     pub fn list(&self) -> &[MasterSocket] {
         &self.list
     }

@@ -1,6 +1,6 @@
 //! The counters as rows: the counted events, and the position in a worker's block.
 
-/// An enumeration of counters.
+/// An enumeration of counters. Each worker has a block with all of them.
 pub trait CounterSet: Copy + 'static {
     /// All counters, by position.
     const ALL: &'static [Self];
@@ -248,7 +248,7 @@ impl From<FrontendRate> for usize {
     }
 }
 
-/// The rates of the process.
+/// The rates of the process in `show info`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessRate {
     /// Connections: `ConnRate`.

@@ -57,7 +57,6 @@ pub enum CheckResult {
 }
 
 impl CheckStatus {
-    /// Every outcome.
     pub const ALL: [CheckStatus; 19] = [
         Self::Unknown,
         Self::Initializing,
@@ -80,7 +79,7 @@ impl CheckStatus {
         Self::ProcessOk,
     ];
 
-    /// The outcome from its number.
+    /// The outcome with this number. `None` for an unknown number.
     #[must_use]
     pub fn from_number(number: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|status| *status as u32 == number)

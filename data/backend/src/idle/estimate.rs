@@ -16,7 +16,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// All idle connections.
+    /// Number of idle connections of both kinds.
     #[must_use]
     pub fn idle(self) -> u32 {
         self.unproven.saturating_add(self.safe)
@@ -35,7 +35,7 @@ impl Usage {
     }
 }
 
-/// The result of a purge.
+/// The plan of one period's purge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PurgePlan {
     /// Number of idle connections to close.

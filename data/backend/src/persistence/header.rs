@@ -6,7 +6,7 @@
 
 use memchr::{memchr, memchr2, memchr3, memmem, memrchr2};
 
-/// The edit of a header.
+/// The change to a cookie header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CookieEdit {
     Keep,

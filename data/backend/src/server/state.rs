@@ -90,7 +90,7 @@ pub enum OperationalState {
 }
 
 impl OperationalState {
-    /// The state from its number.
+    /// The state with this number, as in server state files. `None` for an unknown number.
     #[must_use]
     pub const fn from_number(number: u8) -> Option<Self> {
         Some(match number {

@@ -26,7 +26,7 @@ pub struct LogConversation {
     ended: AtomicBool,
 }
 
-/// A snapshot of the state.
+/// The state of a connection to a log server at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConversationState {
     /// The start, in milliseconds of the workers' clock.

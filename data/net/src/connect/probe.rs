@@ -17,7 +17,7 @@ use weir_sys::{AddressFamily, Errno, socket};
 use super::{ConnectPlan, Connecting, GreetingEvent};
 use crate::fault::ConnectionFault;
 
-/// The result of a probe.
+/// The result of a probe, which only establishes a connection.
 #[derive(Debug)]
 pub enum Probe {
     /// The peer accepted the connection, which is closed already.

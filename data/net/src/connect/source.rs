@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 
 use weir_sys::{Address, AddressFamily, Errno, option, socket};
 
-/// The source of a connection.
+/// The local end of a connection, from `source` settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionSource<'p> {
     /// The network interface for its packets, regardless of routes.
@@ -34,7 +34,7 @@ impl OwnedSource {
     }
 }
 
-/// The source address.
+/// The source address of a connection, and how its port is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SourceAddress {
     /// The kernel's choice.

@@ -384,7 +384,7 @@ type ServiceStart = fn(&mut Stream, &Proxy) -> StreamError;
 const SERVICES: &[(&str, ServiceStart)] =
     &[("prometheus-exporter", |stream, proxy| stream.reply_phase().serve_metrics(proxy))];
 
-/// The names of the services.
+/// The names of the services that `use-service` accepts.
 pub fn services() -> impl Iterator<Item = &'static str> {
     SERVICES.iter().map(|(name, _)| *name)
 }

@@ -54,7 +54,6 @@ const ARGUMENTS: &str = "<name> { default-limit <size> default-period <time> | l
 pub(super) struct BandwidthFilter {
     /// The filter's name in rules.
     pub name: Box<str>,
-    /// The limited direction.
     pub direction: FilterDirection,
     /// `default-limit`, or `limit` of a shared limit, in bytes per period. Never 0.
     pub limit: u64,

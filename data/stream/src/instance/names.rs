@@ -8,7 +8,7 @@ pub trait NameResolver: Send + Sync {
     fn look_up(&self, section: &str, name: &[u8], prefers_ipv4: bool) -> NameLookup;
 }
 
-/// The result of a lookup.
+/// The immediate result of looking up a host name.
 pub enum NameLookup {
     /// The address. `None` if the name does not resolve.
     Known(Option<IpAddr>),

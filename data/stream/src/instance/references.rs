@@ -55,7 +55,7 @@ impl WorkerInstance {
         self.tables.get(position as usize)
     }
 
-    /// The shared instance.
+    /// The instance, shared by all workers.
     pub fn shared(&self) -> &Arc<Instance> {
         &self.shared
     }
@@ -86,7 +86,7 @@ impl ProxyRef {
         ProxyRef(RcRef::new(Rc::clone(instance), |instance| &instance.subrequests))
     }
 
-    /// The instance of the proxy.
+    /// The worker's handle of the proxy's instance.
     #[inline]
     pub fn instance(&self) -> &LocalInstance {
         self.0.owner()

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use weir_mux::KeptBody;
 
-/// The attempts of a stream.
+/// A stream's attempts to reach a server.
 #[derive(Debug, Default)]
 pub struct Attempts {
     /// Attempts that failed so far: `%rc`.

@@ -50,7 +50,7 @@ impl CapturedValues {
         self.side(side)?.cookie.as_deref()
     }
 
-    /// Keeps a cookie.
+    /// Keeps the value of `capture cookie` for the log line.
     pub fn keep_cookie(&mut self, side: CaptureSide, cookie: CapturedValue) {
         self.side_mut(side).cookie = cookie;
     }
@@ -80,7 +80,7 @@ impl CapturedValues {
         self.0.as_ref()?.unique_id.as_deref()
     }
 
-    /// Keeps the unique identifier.
+    /// Keeps the unique ID (`unique-id-format`) for the log line.
     pub fn keep_unique_id(&mut self, id: &[u8]) {
         self.0.get_or_insert_default().unique_id = Some(id.into());
     }

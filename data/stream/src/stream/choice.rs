@@ -2,7 +2,7 @@
 
 use weir_backend::{Positions, Priority, ServerKey};
 
-/// The choice of a stream's server.
+/// How a stream's server was chosen.
 #[derive(Debug)]
 pub struct ServerChoice {
     /// The cause of the choice.

@@ -5,7 +5,7 @@ use weir_mux::{Message, Transfer};
 
 use crate::recycle::Loan;
 
-/// The request.
+/// A stream's request, as changed by rules.
 pub struct RequestPart {
     /// The head, as changed by rules.
     pub message: Loan<Message>,

@@ -7,7 +7,7 @@ use crate::recycle::Loan;
 use crate::reply::LocalReply;
 use crate::stream::logged_size::LoggedSize;
 
-/// The response.
+/// A stream's response, from the server or from weir itself.
 pub struct ResponsePart {
     /// The head, as changed by rules.
     pub message: Loan<Message>,
