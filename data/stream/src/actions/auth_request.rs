@@ -209,7 +209,7 @@ impl AuthRequest {
         add("X-Real-IP", source.as_bytes());
     }
 
-    /// Removes what an earlier rule has set.
+    /// Removes the values of an earlier rule.
     fn unset_variables(&self, stream: &mut Stream) {
         for variable in [self.successful, self.code, self.location] {
             stream.unset_variable(variable);
