@@ -113,6 +113,7 @@ mod tests {
             let mut out = String::new();
             let mut note = |what: &dyn std::fmt::Debug| writeln!(out, "{what:?}").expect("memory takes it");
             note(&live.instance.limits);
+            note(&live.instance.compression);
             note(&live.instance.pipes);
             note(&live.instance.proxies[0].servers().servers()[0].settings());
             note(&live.instance.variables().limit());

@@ -202,8 +202,11 @@ mod tests {
         drop(pool.take(EncoderFormat::Deflate, 1));
         assert_eq!(memory.used(), size(EncoderFormat::Deflate));
         assert!(pool.has_room(EncoderFormat::Zstd, 1));
-        assert!(pool.take(EncoderFormat::Zstd, 1).is_some());
+        let taken = pool.take(EncoderFormat::Zstd, 1);
+        assert!(taken.is_some());
         assert_eq!(memory.used(), size(EncoderFormat::Zstd));
+        drop(taken);
+        assert_eq!(memory.used(), 0, "more than half of the limit is not kept");
     }
 
     #[test]
