@@ -84,6 +84,16 @@ fn pages(length: usize) -> Vec<u8> {
         .collect()
 }
 
+/// Bytes that do not compress.
+fn noise(length: usize) -> Vec<u8> {
+    let mut state = 1u64;
+    let next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    };
+    std::iter::repeat_with(next).take(length).collect()
+}
+
 #[test]
 fn bodies_of_every_size_decode_in_every_format() {
     for algorithm in CompressionAlgorithm::ALL {
@@ -219,13 +229,7 @@ fn restart_begins_the_body_again() {
 
 #[test]
 fn random_bytes_grow_by_a_thousandth_at_most() {
-    let mut state = 1u64;
-    let noise: Vec<u8> = std::iter::repeat_with(|| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (state >> 56) as u8
-    })
-    .take(200_000)
-    .collect();
+    let noise = noise(200_000);
     for algorithm in CompressionAlgorithm::ALL {
         for level in 1..=9 {
             let mut out = Vec::new();
@@ -243,7 +247,7 @@ fn random_bytes_grow_by_a_thousandth_at_most() {
 
 #[test]
 fn an_abandoned_body_does_not_change_the_next_one() {
-    let noise: Vec<u8> = (0..120_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let noise = noise(120_000);
     for algorithm in CompressionAlgorithm::ALL {
         for level in [1, 2, 6, 9] {
             let pool = pool(0);
@@ -270,7 +274,7 @@ fn an_abandoned_body_does_not_change_the_next_one() {
 
 #[test]
 fn payload_that_follows_an_incomplete_flush_decodes() {
-    let noise: Vec<u8> = (0..400_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let noise = noise(400_000);
     for algorithm in CompressionAlgorithm::ALL {
         for level in 1..=9 {
             let mut body = BodyEncoder::new(algorithm, level, &pool(0)).expect("no limit");
