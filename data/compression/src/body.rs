@@ -57,7 +57,7 @@ impl BodyEncoder {
             trial: Trial::Pending,
             is_flushing: false,
             bypassed: 0,
-            checksum: if algorithm == CompressionAlgorithm::Deflate { ADLER_START } else { 0 },
+            checksum: first_checksum(algorithm),
             length: 0,
             stage: Stage::Header,
         })
@@ -65,8 +65,7 @@ impl BodyEncoder {
 
     /// Starts again, for the same body.
     pub fn restart(&mut self) {
-        let start = if self.algorithm == CompressionAlgorithm::Deflate { ADLER_START } else { 0 };
-        (self.checksum, self.length, self.stage) = (start, 0, Stage::Header);
+        (self.checksum, self.length, self.stage) = (first_checksum(self.algorithm), 0, Stage::Header);
         (self.encoder, self.stored, self.stays_stored) = (None, UncompressedParts::default(), false);
         (self.trial, self.is_flushing) = (Trial::Pending, false);
     }
@@ -293,6 +292,11 @@ const ADLER_START: u32 = 1;
 const TRAILER: usize = 8;
 /// Room for the header, an empty part, and its end.
 const SMALLEST_ROOM: usize = OVERHEAD + TRAILER + 16;
+
+/// The checksum before the first byte.
+fn first_checksum(algorithm: CompressionAlgorithm) -> u32 {
+    if algorithm == CompressionAlgorithm::Deflate { ADLER_START } else { 0 }
+}
 
 /// The encoder's format. `None` for `identity`.
 fn format_of(algorithm: CompressionAlgorithm) -> Option<EncoderFormat> {

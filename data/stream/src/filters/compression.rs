@@ -21,7 +21,7 @@ use weir_config::proxy::{FilterContext, implied_filter};
 use weir_config::words::{Parsed, Words, fault};
 use weir_fingerprint::Canonical;
 use weir_model::{Compression, CompressionAlgorithm, FilterArguments, FilterDirection, FilterFacts};
-use weir_mux::{Failed, Filter, FilterOutput, Message, Passed, Trailers};
+use weir_mux::{Failed, Filter, FilterOutput, HeadContext, Message, Passed, Trailers};
 use weir_sched::Tick;
 
 use self::request::RequestCompressor;
@@ -157,6 +157,24 @@ impl CompressionState {
     fn setting<T>(&self, read: impl Fn(&Compression) -> Option<T>) -> Option<T> {
         let of = |proxy: &ProxyRef| read(&proxy.config.settings.compression);
         of(&self.backend.borrow()).or_else(|| of(&self.frontend))
+    }
+
+    /// Whether the message is delimited, of a listed type and large enough. `read` returns the words of its direction: types, and the
+    /// smallest size.
+    fn lists(
+        &self,
+        head: &Message,
+        context: &HeadContext<'_>,
+        read: impl Fn(&Compression) -> (&[Arc<str>], u64),
+    ) -> bool {
+        let has_type = self.setting(|words| {
+            let (types, _) = read(words);
+            (!types.is_empty()).then(|| conditions::has_type(head, types))
+        });
+        let min_size = self.setting(|words| Some(read(words).1).filter(|size| *size > 0));
+        context.is_delimited
+            && context.length.is_none_or(|length| length > 0 && length >= min_size.unwrap_or(0))
+            && has_type.unwrap_or_else(|| conditions::has_type(head, &[]))
     }
 
     /// The algorithm for the response, by the request's Accept-Encoding when this is called first.

@@ -85,7 +85,8 @@ pub(super) fn cost(encoder: &BodyEncoder) -> (u32, usize) {
     (cost, (LONGEST_PART_US / cost).max(1) as usize * 1024)
 }
 
-/// Measured on text, by level (`doc/design/2026-11-30-compression-spike.md`). Zstandard is at most as slow as deflate.
+/// By level: rounded up from text (`doc/design/2026-11-30-compression-spike.md`), the levels that were not measured are estimates.
+/// Zstandard counts as deflate.
 const DEFLATE: [u32; 9] = [4, 9, 11, 13, 14, 16, 24, 40, 60];
 const BROTLI: [u32; 6] = [6, 13, 14, 21, 110, 130];
 

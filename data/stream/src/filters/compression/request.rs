@@ -23,16 +23,9 @@ impl RequestCompressor {
     /// The algorithm for this request. `None` if it is not to be compressed.
     fn algorithm(&self, head: &Message, context: &HeadContext<'_>) -> Option<CompressionAlgorithm> {
         let algorithm = self.state.setting(|words| words.request_algorithm)?;
-        let types = self.state.setting(|words| {
-            (!words.request_types.is_empty()).then(|| conditions::has_type(head, &words.request_types))
-        });
-        let min_size =
-            self.state.setting(|words| (words.request_min_size > 0).then_some(words.request_min_size));
-        let is_wanted = types.unwrap_or_else(|| conditions::has_type(head, &[]))
-            && context.is_delimited
-            && context.length.is_none_or(|length| length > 0 && length >= min_size.unwrap_or(0))
-            && conditions::may_request_change(head);
-        is_wanted.then_some(algorithm)
+        let is_listed =
+            self.state.lists(head, context, |words| (&words.request_types, words.request_min_size));
+        (is_listed && conditions::may_request_change(head)).then_some(algorithm)
     }
 }
 

@@ -21,14 +21,7 @@ impl ResponseCompressor {
 
     /// Whether the response may be compressed for this request (manual, "compression algo").
     fn is_wanted(&self, head: &Message, request: &Message, context: &HeadContext<'_>) -> bool {
-        let types = self.state.setting(|words| {
-            (!words.response_types.is_empty()).then(|| conditions::has_type(head, &words.response_types))
-        });
-        let min_size =
-            self.state.setting(|words| (words.response_min_size > 0).then_some(words.response_min_size));
-        types.unwrap_or_else(|| conditions::has_type(head, &[]))
-            && context.is_delimited
-            && context.length.is_none_or(|length| length > 0 && length >= min_size.unwrap_or(0))
+        self.state.lists(head, context, |words| (&words.response_types, words.response_min_size))
             && conditions::may_request_get(request)
             && conditions::may_response_change(head)
     }
