@@ -2,11 +2,9 @@
 //!
 //! Pure functions of the received bytes. Each returns its conclusion, or `None` while it needs more bytes.
 
-use std::cmp::Ordering;
-use std::ops::RangeInclusive;
-
 use weir_backend::CheckStatus;
 use weir_model::OwnExpected;
+use weir_spop::{AgentHello, FrameError, SpopFrameKind, StatusCode, frame};
 
 /// The conclusion of a built-in dialogue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -192,125 +190,45 @@ fn redis_pong(came: &[u8], complete: bool) -> Option<Conclusion> {
 
 /// An agent's hello: a frame of type 101 (SPOP, 3.2.5).
 fn spop_hello(came: &[u8], complete: bool) -> Option<Conclusion> {
-    let invalid = || Some(Conclusion::invalid(INVALID_FRAME));
-    let Some((length, content)) = came.split_at_checked(4).filter(|_| came.len() >= SPOP_HEADER) else {
-        return if complete && !came.is_empty() { invalid() } else { None };
+    let invalid = || Some(Conclusion::invalid(StatusCode::InvalidFrame.message()));
+    let is_over = complete && !came.is_empty();
+    if came.len() < SPOP_HEADER {
+        return if is_over { invalid() } else { None };
+    }
+    let frame = match frame::read(came, SPOP_FRAME_SIZE) {
+        Ok(Some((frame, length))) if length == came.len() => frame,
+        Ok(None) if !is_over => return None,
+        Ok(_) | Err(FrameError::TooLarge | FrameError::Malformed) => return invalid(),
     };
     // A DISCONNECT frame is read as a hello that lacks its values. Only the FIN flag is set, and stream and frame IDs are 0.
-    match content.split_at(SPOP_HEADER - length.len()).0 {
-        [101 | 102, 0, 0, 0, 1, 0, 0] => {}
-        // The text of 2.6, which scripts expect.
-        [101, 0, 0, 0, 0, 0, 0] => return Some(Conclusion::invalid("fragmentation not supported")),
-        _ => return invalid(),
-    }
-    let length = u32::from_be_bytes(length.try_into().ok()?) as usize;
-    match content.len().cmp(&length) {
-        Ordering::Less if !complete => None,
-        Ordering::Equal => Some(match spop_agent(&content[SPOP_HEADER - 4..]) {
-            // The message of HAProxy 2.6, which scripts expect. That of 3.2 is empty.
-            Ok(()) => Conclusion::well(0, "SPOA server is ok"),
-            Err(why) => Conclusion::invalid(why),
-        }),
-        Ordering::Less | Ordering::Greater => invalid(),
-    }
-}
-
-const INVALID_FRAME: &str = "invalid frame received";
-
-/// Length, type, flags, stream ID and frame ID. Both IDs are 0.
-const SPOP_HEADER: usize = 4 + 1 + 4 + 1 + 1;
-
-/// Checks the values of an agent's hello. The error is a message from section 3.5 of the SPOP specification.
-fn spop_agent(mut rest: &[u8]) -> Result<(), &'static str> {
-    let (mut version, mut size, mut capabilities) = (false, false, false);
-    while !rest.is_empty() {
-        let (name, after) = spop_text(rest).filter(|(name, _)| !name.is_empty()).ok_or(INVALID_FRAME)?;
-        let (value, after) = spop_value(after).ok_or(INVALID_FRAME)?;
-        match (name, value) {
-            (b"version", SpopValue::Text(text)) => {
-                version = true;
-                if spop_version(text).ok_or(INVALID_FRAME)? != (2, 0) {
-                    return Err("unsupported version");
-                }
-            }
-            (b"max-frame-size", SpopValue::Number(number)) => {
-                size = true;
-                if !FRAME_SIZES.contains(&number) {
-                    return Err("max-frame-size too big or too small");
-                }
-            }
-            (b"capabilities", SpopValue::Text(_)) => capabilities = true,
-            (b"version" | b"max-frame-size" | b"capabilities", _) => return Err(INVALID_FRAME),
-            _ => {}
-        }
-        rest = after;
-    }
-    match (version, size, capabilities) {
-        (false, ..) => Err("version value not found"),
-        (_, false, _) => Err("max-frame-size value not found"),
-        (.., false) => Err("capabilities value not found"),
-        (true, true, true) => Ok(()),
-    }
-}
-
-/// The major and minor number of a version.
-fn spop_version(text: &[u8]) -> Option<(u32, u32)> {
-    let (major, minor) = std::str::from_utf8(text.trim_ascii()).ok()?.split_once('.')?;
-    let number =
-        |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?;
-    Some((number(major)?, number(minor)?))
-}
-
-/// The valid values of an agent's `max-frame-size`. The largest is the size in weir's hello.
-const FRAME_SIZES: RangeInclusive<u64> = 256..=16380;
-
-/// A typed value (SPOP, 3.1).
-enum SpopValue<'v> {
-    Text(&'v [u8]),
-    Number(u64),
-    Other,
-}
-
-fn spop_value(bytes: &[u8]) -> Option<(SpopValue<'_>, &[u8])> {
-    let (kind, rest) = bytes.split_first()?;
-    Some(match kind & 0x0f {
-        // NULL, or a boolean with its value in the upper half of the byte.
-        0 | 1 => (SpopValue::Other, rest),
-        2..=5 => {
-            let (number, rest) = spop_number(rest)?;
-            (SpopValue::Number(number), rest)
-        }
-        6 => (SpopValue::Other, rest.get(4..)?),
-        7 => (SpopValue::Other, rest.get(16..)?),
-        8 => {
-            let (text, rest) = spop_text(rest)?;
-            (SpopValue::Text(text), rest)
-        }
-        9 => (SpopValue::Other, spop_text(rest)?.1),
-        // An unassigned type does not have data.
-        _ => (SpopValue::Other, rest),
+    let judged = match (frame.kind, frame.flags) {
+        _ if !frame.is_of_the_connection() => Err(StatusCode::InvalidFrame),
+        (SpopFrameKind::AgentHello | SpopFrameKind::AgentDisconnect, frame::FIN) => spop_agent(frame.payload),
+        (SpopFrameKind::AgentHello, 0) => Err(StatusCode::Fragmentation),
+        _ => Err(StatusCode::InvalidFrame),
+    };
+    Some(match judged {
+        // The message of HAProxy 2.6, which scripts expect. That of 3.2 is empty.
+        Ok(()) => Conclusion::well(0, "SPOA server is ok"),
+        Err(code) => Conclusion::invalid(code.message()),
     })
 }
 
-/// A length and that many bytes.
-fn spop_text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (length, rest) = spop_number(bytes)?;
-    rest.split_at_checked(usize::try_from(length).ok()?)
-}
+/// The length of a frame without a payload: length, type, flags, stream ID and frame ID. Both IDs are 0.
+const SPOP_HEADER: usize = 4 + 1 + 4 + 1 + 1;
 
-/// A variable-length integer: one byte below 240, or four bits of the first byte, then seven bits per byte up to a byte
-/// below 128.
-fn spop_number(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    let (&first, mut rest) = bytes.split_first()?;
-    let mut number = u64::from(first);
-    let mut shift = 4;
-    let mut goes_on = first >= 240;
-    while goes_on {
-        let (&byte, after) = rest.split_first()?;
-        number = number.checked_add(u64::from(byte).checked_shl(shift).filter(|_| shift < 57)?)?;
-        (shift, rest, goes_on) = (shift + 7, after, byte >= 128);
+/// The largest frame in bytes, as in weir's hello.
+const SPOP_FRAME_SIZE: u32 = 16380;
+
+/// Checks an agent's hello. Unlike a connection for traffic, a check requires all three items, as HAProxy 2.6 does.
+fn spop_agent(payload: &[u8]) -> Result<(), StatusCode> {
+    let hello = AgentHello::read(payload, SPOP_FRAME_SIZE)?;
+    if !hello.has_version {
+        return Err(StatusCode::VersionMissing);
     }
-    Some((number, rest))
+    hello.max_frame_size.ok_or(StatusCode::FrameSizeMissing)?;
+    hello.pipelining.ok_or(StatusCode::CapabilitiesMissing)?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -386,6 +304,7 @@ mod tests {
         check(OwnExpected::LdapBind, b"HTTP", false, Some((false, 0, "Not LDAPv3 protocol")));
         check(OwnExpected::LdapBind, b"\x30\x84\xff\xff\xff\xffx", false, None);
         let hello = |frame: &[u8]| [&[0, 0, 0, frame.len() as u8], frame].concat();
+        let invalid_frame = StatusCode::InvalidFrame.message();
         let begin = b"\x65\0\0\0\x01\0\0\x07version\x08\x03".as_slice();
         let rest = b"\x0emax-frame-size\x03\xfc\xf0\x06\x0ccapabilities\x08\0".as_slice();
         check_whole(
@@ -397,15 +316,15 @@ mod tests {
         let (size, rest) = (&b"\x0emax-frame-size"[..], &b"\x0ccapabilities\x08\0"[..]);
         for (frame, why) in [
             (b"\x65\0\0\0\0\0\0".to_vec(), "fragmentation not supported"),
-            (b"\x65\0\0\0\x03\0\0".to_vec(), INVALID_FRAME),
-            (b"\x65\0\0\0\x01\x01\0".to_vec(), INVALID_FRAME),
-            (b"\x67\0\0\0\x01\0\0".to_vec(), INVALID_FRAME),
+            (b"\x65\0\0\0\x03\0\0".to_vec(), invalid_frame),
+            (b"\x65\0\0\0\x01\x01\0".to_vec(), invalid_frame),
+            (b"\x67\0\0\0\x01\0\0".to_vec(), invalid_frame),
             (b"\x66\0\0\0\x01\0\0".to_vec(), "version value not found"),
             (b"\x65\0\0\0\x01\0\0".to_vec(), "version value not found"),
-            (b"\x65\0\0\0\x01\0\0\0\x03\x01".to_vec(), INVALID_FRAME),
+            (b"\x65\0\0\0\x01\0\0\0\x03\x01".to_vec(), invalid_frame),
             (with(b"1.0"), "unsupported version"),
             (with(b"2.1"), "unsupported version"),
-            (with(b"2.x"), INVALID_FRAME),
+            (with(b"2.x"), invalid_frame),
             (with(b"2.0"), "max-frame-size value not found"),
             ([&with(b"2.0")[..], size, b"\x03\x01"].concat(), "max-frame-size too big or too small"),
             // One more than 16380.
@@ -413,17 +332,17 @@ mod tests {
                 [&with(b"2.0")[..], size, b"\x03\xfd\xf0\x06", rest].concat(),
                 "max-frame-size too big or too small",
             ),
-            ([&with(b"2.0")[..], size, b"\x08\x03100"].concat(), INVALID_FRAME),
+            ([&with(b"2.0")[..], size, b"\x08\x03100"].concat(), invalid_frame),
             ([&with(b"2.0")[..], size, b"\x03\xfc\xf0\x06"].concat(), "capabilities value not found"),
             (
                 [&with(b"2.0")[..], size, b"\x03\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"].concat(),
-                INVALID_FRAME,
+                invalid_frame,
             ),
         ] {
             check(OwnExpected::SpopHello, &hello(&frame), false, Some((false, 0, why)));
         }
         // More bytes may arrive until the input is complete.
         check(OwnExpected::SpopHello, b"\0\0\0\x01\x67", false, None);
-        check(OwnExpected::SpopHello, b"\0\0\0\x01\x67", true, Some((false, 0, INVALID_FRAME)));
+        check(OwnExpected::SpopHello, b"\0\0\0\x01\x67", true, Some((false, 0, invalid_frame)));
     }
 }
