@@ -17,6 +17,7 @@ mod h2;
 mod peers;
 mod proxy;
 mod records;
+mod spop;
 mod syntax;
 mod syslog;
 mod tls;
@@ -28,6 +29,7 @@ pub use h2::{client_frames, header_block};
 pub use peers::{peer_hello, peer_messages};
 pub use proxy::proxy_header;
 pub use records::{client_hello, tls_records};
+pub use spop::{agent_frames, agent_payloads};
 pub use syntax::{configuration, configuration_lines, preprocessor_condition};
 pub use syslog::{syslog_message, syslog_relayed, syslog_stream};
 pub use tls::{certificate_chain, revocation_list};
@@ -37,6 +39,8 @@ pub type FuzzTarget = fn(&[u8]);
 
 /// Every target, by the name of its corpus.
 pub const TARGETS: &[(&str, FuzzTarget)] = &[
+    ("agent_frames", agent_frames),
+    ("agent_payloads", agent_payloads),
     ("certificate_chain", certificate_chain),
     ("chunked_body", chunked_body),
     ("client_frames", client_frames),
