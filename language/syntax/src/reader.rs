@@ -56,6 +56,11 @@ impl<'s> LineReader<'s> {
         Self { sources, files, current: 0, line: 0, section: String::new(), blocks: Vec::new() }
     }
 
+    /// Reads one file of `sources`.
+    pub fn of_file(sources: &'s SourceMap, file: FileId) -> Self {
+        Self { sources, files: vec![file], current: 0, line: 0, section: String::new(), blocks: Vec::new() }
+    }
+
     /// Sets the value of `.SECTION`: the section's name, or its kind for a section without a name.
     pub fn set_section(&mut self, name: &str) {
         self.section.clear();
