@@ -222,8 +222,10 @@ fn expanded(text: &str, environment: &[String]) -> String {
 /// Checks server settings against the settings of the backend.
 fn check(proxy: &Proxy, said: &weir_model::Server) -> Result<(), String> {
     let usable = match (proxy.config.mode(), said.settings.protocol) {
-        (Mode::Tcp, Some(Protocol::H1 | Protocol::H2)) | (Mode::Http, Some(Protocol::None)) => false,
-        (Mode::Tcp | Mode::Http, _) => true,
+        (Mode::Tcp, Some(Protocol::H1 | Protocol::H2 | Protocol::Spop)) => false,
+        (Mode::Http, Some(Protocol::None | Protocol::Spop)) => false,
+        (Mode::Spop, Some(Protocol::H1 | Protocol::H2 | Protocol::None)) => false,
+        (Mode::Tcp | Mode::Http | Mode::Spop, _) => true,
         (Mode::Log, _) => return Err("Servers of log backends cannot be added at run time.".to_owned()),
     };
     if !usable {

@@ -10,7 +10,6 @@ use weir_backend::{
     BackendCounter, CheckStatus, FrontendCounter, FrontendRate, LatencyReading, OperationalState, Phase,
     Server, ServerCheck, ServerCounter,
 };
-use weir_model::Mode;
 use weir_stats::{
     FieldSet, Health, InfoRow, ProxyHead, RowCursor, RowSelection, StatsField, StatsObject, StatsRow,
     StatsSource,
@@ -117,11 +116,7 @@ fn head(proxy: &Proxy, has_servers: bool) -> ProxyHead<'_> {
     ProxyHead {
         id: proxy.config.id,
         name: proxy.name(),
-        mode: match proxy.config.mode() {
-            Mode::Tcp => "tcp",
-            Mode::Http => "http",
-            Mode::Log => "log",
-        },
+        mode: proxy.config.mode().name(),
         frontend: proxy.config.is_frontend(),
         backend: proxy.config.is_backend(),
         has_servers,

@@ -186,6 +186,7 @@ fn program_plan(proxy: &Proxy, server: &weir_model::Server, means: &CheckMeans) 
             (_, Some(Protocol::H1)) | (Mode::Http, None) => "h1",
             (Mode::Tcp, None) | (_, Some(Protocol::None)) => "tcp",
             (Mode::Log, None) => "syslog",
+            (Mode::Spop, None) | (_, Some(Protocol::Spop)) => "spop",
         },
     })
 }

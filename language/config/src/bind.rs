@@ -444,8 +444,7 @@ fn value(words: &mut Words<'_>, keyword: &str, range: std::ops::RangeInclusive<u
 }
 
 /// The values of `proto`.
-pub(crate) const PROTOCOLS: &[ValueHelp] =
-    &[("h1", "HTTP/1"), ("h2", "HTTP/2"), ("none", "bytes, in 'mode tcp'")];
+const PROTOCOLS: &[ValueHelp] = &[("h1", "HTTP/1"), ("h2", "HTTP/2"), ("none", "bytes, in 'mode tcp'")];
 
 /// The protocol of a `proto` word, if both clients and servers can speak it.
 pub(crate) fn protocol(word: &Word) -> Parsed<Protocol> {
@@ -453,7 +452,8 @@ pub(crate) fn protocol(word: &Word) -> Parsed<Protocol> {
         "h1" => Ok(Protocol::H1),
         "h2" => Ok(Protocol::H2),
         "none" => Ok(Protocol::None),
-        "quic" | "qmux" | "fcgi" | "spop" => Err(not_yet(word.span(), &format!("proto {word}"))),
+        "spop" => Err(fault(word.span(), "'proto' : 'spop' is for servers in 'mode spop' only.")),
+        "quic" | "qmux" | "fcgi" => Err(not_yet(word.span(), &format!("proto {word}"))),
         _ => Err(fault(word.span(), format!("'proto' :  unknown MUX protocol '{word}'"))),
     }
 }

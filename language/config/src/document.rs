@@ -11,6 +11,7 @@ use weir_syntax::{
 
 use crate::crt_store;
 use crate::draft::stream_keywords::StreamKeywords;
+use crate::engine_files::EngineFiles;
 use crate::global::{self, GlobalContext};
 use crate::http_errors::{HttpErrorsReader, HttpErrorsSections};
 use crate::log_forward::LogForwardReader;
@@ -68,7 +69,8 @@ pub struct ConfigOutcome {
 pub fn parse(inputs: Inputs<'_>, environment: Environment) -> ConfigOutcome {
     let mut diagnostics = Diagnostics::new();
     let world = ConfigLoader::new(inputs.loader, environment);
-    let config = Document::new(inputs, &world).read(&mut diagnostics);
+    let engine_files = EngineFiles::new(inputs.sources, inputs.conditions, &world);
+    let config = Document::new(inputs, &world, &engine_files).read(&mut diagnostics);
     ConfigOutcome { config, environment: world.into_environment(), diagnostics }
 }
 
@@ -103,6 +105,7 @@ struct Document<'d> {
     log_forward_spans: Vec<Span>,
     resolvers: Vec<Resolvers>,
     traces: Vec<TraceLine>,
+    engine_files: &'d EngineFiles<'d>,
     proxies: ProxyParser<'d>,
     current: CurrentSection,
     /// The current file, and its name.
@@ -133,7 +136,7 @@ enum CurrentSection {
 }
 
 impl<'d> Document<'d> {
-    fn new(inputs: Inputs<'d>, world: &'d ConfigLoader<'d>) -> Self {
+    fn new(inputs: Inputs<'d>, world: &'d ConfigLoader<'d>, engine_files: &'d EngineFiles<'d>) -> Self {
         let resources = Resources {
             registry: inputs.registry,
             patterns: inputs.patterns,
@@ -164,7 +167,8 @@ impl<'d> Document<'d> {
             log_forward_spans: Vec::new(),
             resolvers: Vec::new(),
             traces: Vec::new(),
-            proxies: ProxyParser::new(resources, inputs.keywords),
+            engine_files,
+            proxies: ProxyParser::new(resources, inputs.keywords).with_engine_files(engine_files),
             current: CurrentSection::Outside,
             file: None,
             late: false,
@@ -248,6 +252,7 @@ impl<'d> Document<'d> {
             }
             SectionKind::Proxy => {
                 let name = self.file_name();
+                self.engine_files.enter_section(&self.global);
                 self.proxies.begin(line, &name, diagnostics);
                 Ok(CurrentSection::Proxy)
             }
@@ -321,11 +326,8 @@ impl<'d> Document<'d> {
     }
 
     fn line(&mut self, line: &Line, diagnostics: &mut Diagnostics) {
-        if let (true, Some(ring)) = (line.keyword().is("log"), line.text(1).strip_prefix("ring@")) {
-            self.ring_uses.push((ring.into(), line.span_at(1)));
-        }
-        if let (true, Some(backend)) = (line.keyword().is("log"), line.text(1).strip_prefix("backend@")) {
-            self.backend_uses.push((backend.into(), line.span_at(1)));
+        if line.keyword().is("log") {
+            self.note_log_target(line.text(1), line.span_at(1));
         }
         let at = self.location(line);
         match &mut self.current {
@@ -384,6 +386,16 @@ impl<'d> Document<'d> {
         line.take_remarks().into_iter().for_each(|remark| diagnostics.push(remark));
     }
 
+    /// Notes the ring or the backend of a log target, which later sections may declare.
+    fn note_log_target(&mut self, target: &str, span: Span) {
+        if let Some(ring) = target.strip_prefix("ring@") {
+            self.ring_uses.push((ring.into(), span));
+        }
+        if let Some(backend) = target.strip_prefix("backend@") {
+            self.backend_uses.push((backend.into(), span));
+        }
+    }
+
     fn end_section(&mut self, diagnostics: &mut Diagnostics) {
         match std::mem::replace(&mut self.current, CurrentSection::Outside) {
             CurrentSection::Outside
@@ -425,6 +437,9 @@ impl<'d> Document<'d> {
         let has_default = self.resolvers.iter().any(|section| *section.name == *Resolvers::DEFAULT);
         if !has_default {
             self.resolvers.extend(resolvers::default_section(self.resources.loader));
+        }
+        for (target, span) in self.engine_files.take_log_uses() {
+            self.note_log_target(&target, span);
         }
         for (name, span) in &self.ring_uses {
             let known = self.rings.iter().map(|ring| &*ring.name).chain([ring::BUILT_IN_RING]);

@@ -4,6 +4,7 @@ pub(crate) mod action;
 pub(crate) mod filter;
 pub(crate) mod log_notes;
 pub(crate) mod order;
+pub(crate) mod spoe;
 pub(crate) mod stream_keywords;
 
 use std::cell::RefCell;
@@ -15,7 +16,9 @@ use weir_syntax::{Diagnostic, Diagnostics, Layout, Line, Span, Word};
 
 use self::log_notes::LogNotes;
 use self::order::RuleMemory;
+use self::spoe::{PendingEngine, PendingGroupUse};
 use self::stream_keywords::StreamKeywords;
+use crate::engine_files::EngineFiles;
 use crate::expressions::{ExpressionParser, Notes, WrittenReference};
 use crate::resources::Resources;
 use crate::words::Fault;
@@ -127,6 +130,10 @@ pub(crate) struct PendingReferences {
     pub(crate) bandwidth_limits: Vec<(Box<str>, Span, bool)>,
     /// The backends to which rules send requests of their own.
     pub(crate) subrequests: Vec<SubrequestTarget>,
+    /// The engines of `filter spoe` lines.
+    pub(crate) engines: Vec<PendingEngine>,
+    /// The groups that `send-spoe-group` rules send.
+    pub(crate) spoe_groups: Vec<PendingGroupUse>,
 }
 
 /// A backend to which a rule sends requests of its own.
@@ -146,6 +153,8 @@ pub(crate) struct RefusedNames {
     acls: HashSet<Box<str>>,
     pub(crate) captures: bool,
     pub(crate) table: bool,
+    /// Whether a `filter` line was refused, which may have been an engine.
+    pub(crate) engines: bool,
 }
 
 impl RefusedNames {
@@ -155,6 +164,7 @@ impl RefusedNames {
             "acl" => drop(self.acls.insert(line.text(1).into())),
             "capture" | "declare" => self.captures = true,
             "stick-table" => self.table = true,
+            "filter" => self.engines = true,
             _ => {}
         }
     }
@@ -288,6 +298,8 @@ pub(crate) struct LineContext<'c> {
     pub(crate) at: &'c Location,
     /// Receives warnings. Errors are returned.
     pub(crate) diagnostics: &'c mut Diagnostics,
+    /// The inputs for the files of engines. None outside of a configuration file.
+    pub(crate) engine_files: Option<&'c EngineFiles<'c>>,
 }
 
 impl<'c> LineContext<'c> {

@@ -72,13 +72,33 @@ impl ExpressionParser<'_> {
 
     /// Reads an expression, which may be several words long.
     pub(crate) fn expression(&self, words: &mut Words<'_>, points: EvaluationPoints) -> Parsed<Arc<Expr>> {
-        let bytes = words.all_bytes();
-        let mut at = words.position();
-        let span = words.here();
+        self.expression_after(words, 0, points)
+    }
+
+    /// Reads an expression that begins in the next word, after `skipped` bytes of it.
+    pub(crate) fn expression_after(
+        &self,
+        words: &mut Words<'_>,
+        skipped: usize,
+        points: EvaluationPoints,
+    ) -> Parsed<Arc<Expr>> {
+        let mut bytes = words.all_bytes();
+        let (first, span) = (words.position(), words.here());
+        if let Some(word) = bytes.get_mut(first) {
+            *word = word.get(skipped..).unwrap_or_default();
+        }
+        let length = bytes.get(first).map_or(0, |word| word.len());
+        let moved = |mut error: ParseError| {
+            if error.word == first && skipped > 0 {
+                let range = error.span.take().unwrap_or(0..length);
+                error.span = Some(range.start + skipped..range.end + skipped);
+            }
+            located(words, error)
+        };
+        let mut at = first;
         let warnings = Warnings::new();
-        let expression = Expr::parse(&bytes, &mut at, &self.scope(points, &warnings))
-            .map_err(|error| located(words, error))?;
-        self.keep(warnings, |warning| located(words, warning));
+        let expression = Expr::parse(&bytes, &mut at, &self.scope(points, &warnings)).map_err(moved)?;
+        self.keep(warnings, moved);
         words.seek(at);
         expression.visit_references(&mut |reference| self.note(reference, span));
         Ok(Arc::new(expression))

@@ -26,6 +26,7 @@ mod crt_store;
 mod discovery;
 mod document;
 mod draft;
+mod engine_files;
 mod error_file;
 mod expressions;
 #[cfg(test)]

@@ -22,6 +22,7 @@ mod options;
 mod outliers;
 mod resolve;
 mod routing;
+pub mod spoe;
 mod stats;
 mod sticking;
 mod tables;
@@ -49,6 +50,7 @@ use crate::draft::{
     BACKENDS, ConditionList, DEFAULTS, Draft, DraftSection, Extras, FRONTENDS, LineContext, NAMED_DEFAULTS,
     PROXIES, PendingReferences, RefusedNames, Sections,
 };
+use crate::engine_files::EngineFiles;
 use crate::expressions::WrittenReference;
 use crate::global::GLOBAL_KEYWORDS;
 use crate::resources::Resources;
@@ -61,6 +63,7 @@ use weir_model::{Location, LogTarget, Proxy, ProxyIndex, ProxySection, RulesetKi
 pub struct ProxyParser<'r> {
     resources: Resources<'r>,
     keywords: &'r StreamKeywords,
+    engine_files: Option<&'r EngineFiles<'r>>,
     files: HashMap<FileId, Arc<str>>,
     defaults: Vec<DefaultsSection>,
     /// `healthcheck` sections, stored as proxies.
@@ -133,6 +136,7 @@ impl<'r> ProxyParser<'r> {
         ProxyParser {
             resources,
             keywords,
+            engine_files: None,
             files: HashMap::new(),
             defaults: Vec::new(),
             health_sections: Vec::new(),
@@ -140,6 +144,12 @@ impl<'r> ProxyParser<'r> {
             finished: Vec::new(),
             current: None,
         }
+    }
+
+    /// The parser with the inputs for the files of engines. Without them, it refuses engines.
+    pub(crate) fn with_engine_files(mut self, files: &'r EngineFiles<'r>) -> Self {
+        self.engine_files = Some(files);
+        self
     }
 
     /// Reserves memory for the number of sections that `sources` seem to have. Growth would hold all of them twice for a moment.
@@ -181,8 +191,14 @@ impl<'r> ProxyParser<'r> {
             diagnostics.push(Diagnostic::alert(line.keyword().span(), message).layout(Layout::ParsingTight));
             return;
         };
-        let mut context =
-            LineContext { draft, resources: self.resources, keywords: self.keywords, at: &at, diagnostics };
+        let mut context = LineContext {
+            draft,
+            resources: self.resources,
+            keywords: self.keywords,
+            at: &at,
+            diagnostics,
+            engine_files: self.engine_files,
+        };
         let read = read_line(&mut context, line);
         draft.notes.get_mut().warnings.drain(..).for_each(|warning| diagnostics.push(warning));
         if let Err(fault) = read {

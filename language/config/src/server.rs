@@ -13,7 +13,7 @@ use weir_expr::{EvaluationPoint, EvaluationPoints};
 use weir_syntax::{Diagnostic, Layout, Span, Word};
 
 use crate::address::{is_multipath, proxy_address};
-use crate::bind::{PROTOCOLS, protocol};
+use crate::bind::protocol;
 use crate::expressions::ExpressionParser;
 use crate::numbers::{delay_of, integer_in, size_of};
 use crate::rows::DefaultValue::{Described, Written};
@@ -21,7 +21,17 @@ use crate::rows::{Handler, Row, Table};
 use crate::source::read_source;
 use crate::tls_words::{ReadTls, protocols, tls_rows};
 use crate::words::{Fault, LineFaults, Parsed, Words, fault, is_name_character, not_yet, suggesting};
-use weir_model::{Framing, HashKey, InitialAddress, Ring, ServerSettings, SocksProxy, WebSocket};
+use weir_model::{
+    Framing, HashKey, InitialAddress, Protocol, Ring, ServerSettings, SocksProxy, ValueHelp, WebSocket,
+};
+
+/// The values of `proto` on a server line.
+const SERVER_PROTOCOLS: &[ValueHelp] = &[
+    ("h1", "HTTP/1"),
+    ("h2", "HTTP/2"),
+    ("none", "bytes, in 'mode tcp'"),
+    ("spop", "messages to agents, in 'mode spop'"),
+];
 
 /// A server line during parsing.
 #[derive(Debug)]
@@ -496,11 +506,14 @@ const READY: &[Row<ServerReader>] = &[
     }),
     option("proto", "<name>", "h1", "protocol to speak, whatever would be negotiated", |server, words| {
         let word = words.expect("'proto' : missing value")?;
-        server.settings.protocol = Some(protocol(word)?);
+        server.settings.protocol = Some(match word.text() {
+            "spop" => Protocol::Spop,
+            _ => protocol(word)?,
+        });
         Ok(())
     })
     .default(Described("what ALPN chose, else HTTP/1.1"))
-    .values(PROTOCOLS),
+    .values(SERVER_PROTOCOLS),
     option(
         "redir",
         "<prefix>",

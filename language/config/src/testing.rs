@@ -39,7 +39,7 @@ const RESPONSES: &str = "...........YYYYYYY....";
 const CHOSEN: &str = "......YYYYYYYYYYYYYY..";
 const ONE_STRING: ArgSpec = ArgSpec::new(0, &[ArgKind::Str]);
 
-static FETCHES: &[FetchDecl] = &[
+pub(crate) static FETCHES: &[FetchDecl] = &[
     FetchDecl::new("src", SampleType::Ipv4, "client").needs(Needs::L4_CLIENT),
     FetchDecl::new("fc_err", SampleType::Int, "error of the client's connection").needs(Needs::L4_CLIENT),
     FetchDecl::new("ssl_fc_err", SampleType::Int, "error of the handshake").needs(Needs::L5_CLIENT),
@@ -50,6 +50,7 @@ static FETCHES: &[FetchDecl] = &[
     FetchDecl::new("dst", SampleType::Ipv4, "destination").needs(Needs::L4_CLIENT),
     FetchDecl::new("req.len", SampleType::Int, "length").valid(REQUESTS).needs(Needs::L6_REQUEST),
     FetchDecl::new("path", SampleType::Str, "path").valid(REQUESTS).needs(Needs::HTTP_REQUEST),
+    FetchDecl::new("req.body", SampleType::Bin, "body").valid(REQUESTS).needs(Needs::HTTP_REQUEST_BODY),
     FetchDecl::new("req.hdr", SampleType::Str, "header")
         .args(ONE_STRING)
         .valid(REQUESTS)

@@ -379,7 +379,7 @@ mod tests {
         let words = words(&KEYWORDS);
         let word = words.iter().find(|word| (word.place, word.name) == (WordPlace::Proxy, "filter"));
         let help = word.map(|word| word.help);
-        assert_eq!(help, Some("add a filter to the streams: bwlim-in, trace"));
+        assert_eq!(help, Some("add a filter to the streams: bwlim-in, trace, spoe"));
     }
 
     /// The values contain all arguments from the parser's own lists.

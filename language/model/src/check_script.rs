@@ -38,6 +38,7 @@ impl CheckScripts {
         match protocol {
             Protocol::H1 | Protocol::H2 => matches!(self.method, CheckMethod::Http(_)),
             Protocol::None => !matches!(self.method, CheckMethod::Http(_)),
+            Protocol::Spop => false,
         }
     }
 

@@ -10,6 +10,7 @@ use weir_expr::table::DataType;
 use weir_expr::{Expr, Location, Reference};
 use weir_fingerprint::Canonical;
 
+use super::spoe::SpoeEngine;
 use super::visit::Visit;
 
 /// One `filter` line.
@@ -71,11 +72,13 @@ pub struct FilterFacts<'a> {
     pub bandwidth: Option<BandwidthFacts<'a>>,
     /// The filter compresses messages.
     pub compresses: bool,
+    /// The filter sends messages to the agents of this engine.
+    pub spoe: Option<&'a SpoeEngine>,
 }
 
 impl FilterFacts<'_> {
     /// None of the properties.
-    pub const NONE: Self = FilterFacts { bandwidth: None, compresses: false };
+    pub const NONE: Self = FilterFacts { bandwidth: None, compresses: false, spoe: None };
 }
 
 /// A bandwidth limit.

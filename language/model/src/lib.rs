@@ -35,6 +35,7 @@ mod resolvers;
 mod ring;
 mod rules;
 mod server;
+mod spoe;
 mod stats;
 mod status_codes;
 mod table;
@@ -102,6 +103,9 @@ pub use rules::{RedirectRule, Rule, RulesetKind, Rulesets};
 pub use server::{
     HashKey, InitialAddress, ProxyV2, ProxyV2Tls, SendProxy, Server, ServerResolution, ServerSettings,
     ServerStates, WebSocket, is_service,
+};
+pub use spoe::{
+    SpoeAgent, SpoeArgument, SpoeEngine, SpoeEvent, SpoeEventTable, SpoeGroup, SpoeGroupUse, SpoeMessage,
 };
 pub use stats::{Stats, StatsAdmin, StatsRule, StatsScope, StatsText, StatsVerdict};
 pub use status_codes::StatusCodes;

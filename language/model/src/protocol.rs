@@ -11,4 +11,6 @@ pub enum Protocol {
     H2,
     /// `none`: bytes, whatever the mode.
     None,
+    /// `spop`; of servers in `mode spop` only.
+    Spop,
 }

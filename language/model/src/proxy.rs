@@ -249,6 +249,21 @@ pub enum Mode {
     Http,
     /// Log messages: a backend that `log backend@` names.
     Log,
+    /// SPOP: a backend of the agents that process streams. Written as `mode spop`, or as `mode tcp` in a backend that an agent of an engine
+    /// names.
+    Spop,
+}
+
+impl Mode {
+    /// The word after `mode`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mode::Tcp => "tcp",
+            Mode::Http => "http",
+            Mode::Log => "log",
+            Mode::Spop => "spop",
+        }
+    }
 }
 
 /// Settings that a `defaults` section can give to a proxy. Every field is inherited.

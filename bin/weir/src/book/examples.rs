@@ -547,6 +547,7 @@ fn every_listed_keyword_value_is_a_valid_configuration() {
             line.place = match (word.name, *value) {
                 ("log-proto", _) | ("mode", "log") | ("balance", "log-hash <converters>" | "sticky") => "log",
                 ("proto", "none") => "tcp",
+                ("proto", "spop") => "spop",
                 _ => line.place,
             };
             let (verdict, said) = crate::manual::read(&lines::configuration(&line, ""));

@@ -228,7 +228,7 @@ pub(crate) fn configuration(line: &ConfigLine, before: &str) -> String {
         at("backend")
     );
     // The line may define the server itself.
-    if !line.text.starts_with("server app1 ") || line.place == "log" {
+    if !line.text.starts_with("server app1 ") || matches!(line.place, "log" | "spop") {
         text.push_str("    server app1 127.0.0.1:2\n");
     }
     let header = match line.place {
@@ -236,6 +236,7 @@ pub(crate) fn configuration(line: &ConfigLine, before: &str) -> String {
         "listen" => "listen all\n    bind 127.0.0.1:3\n    stick-table type ipv4 size 1k\n".to_owned(),
         "tcp" => "listen all\n    mode tcp\n    bind 127.0.0.1:3\n".to_owned(),
         "log" => "backend logs\n    mode log\n".to_owned(),
+        "spop" => "backend agents\n    mode spop\n".to_owned(),
         place @ ("crt-store" | "traces") => format!("{place}\n"),
         place => format!("{place} example\n"),
     };

@@ -15,14 +15,14 @@ use super::options::{OPTIONS, OptionKind};
 use super::resolve::ProxyPositions;
 use super::{
     ConditionList, Draft, DraftSection, FinishedProxy, ProxyParser, balancing, checks, compression, errors,
-    filters, health_section, log_mode, mail, stats,
+    filters, health_section, log_mode, mail, spoe, stats,
 };
 use crate::draft::ErrorStep;
 use crate::draft::stream_keywords::StreamKeywords;
 use crate::rows::Handler;
 use weir_model::{
     BackendTarget, Balance, CertificateSource, CheckScripts, ErrorReplies, LogLine, LogLineKind, Mode,
-    Protocol, Proxy, ProxyIndex, RetryOn, RulesetKind, ServerTarget, StickTable,
+    Protocol, Proxy, ProxyIndex, ProxySection, RetryOn, RulesetKind, ServerTarget, StickTable,
 };
 
 /// The objects of other sections to which proxies may refer.
@@ -62,6 +62,7 @@ pub(super) fn end_of_section(draft: &mut Draft, keywords: &StreamKeywords, diagn
     log_mode::end_of_section(draft, diagnostics);
     compression::settle(draft, keywords.filters, diagnostics);
     filters::settle(draft, diagnostics);
+    spoe::settle(draft, diagnostics);
     warn_about_checks(draft, diagnostics);
 }
 
@@ -218,6 +219,7 @@ impl ProxyParser<'_> {
         let names = ProxyPositions::of(&self.finished, &tables, diagnostics);
         settle_proxy_ids(&mut self.finished, context.first_proxy_id, diagnostics);
         self.settle_errors(context, diagnostics);
+        self.settle_engines(&names, diagnostics);
         for index in 0..self.finished.len() {
             self.settle_backends(index, &names, diagnostics);
             self.check(index, context, diagnostics);
@@ -412,13 +414,15 @@ impl ProxyParser<'_> {
             diagnostics.push(bare(message));
             return None;
         }
-        // A TCP frontend may use an HTTP backend, but not the reverse.
-        if proxy.mode() == Mode::Http && other.mode() == Mode::Tcp {
+        // A TCP frontend may use an HTTP backend, but not the reverse. Only engines use backends of agents.
+        if (proxy.mode() == Mode::Http && other.mode() == Mode::Tcp) || other.mode() == Mode::Spop {
             let message = format!(
-                "http {} '{}' ({}) tries to use incompatible tcp {} '{}' ({}) in a '{keyword}' rule (see 'mode').",
+                "{} {} '{}' ({}) tries to use incompatible {} {} '{}' ({}) in a '{keyword}' rule (see 'mode').",
+                proxy.mode().name(),
                 noun(proxy),
                 proxy.name,
                 proxy.at,
+                other.mode().name(),
                 noun(other),
                 other.name,
                 other.at
@@ -451,9 +455,8 @@ impl ProxyParser<'_> {
         health_section::settle(&finished.proxy, context, diagnostics);
         let proxy = &mut finished.proxy;
         let who = ProxySubject::of(proxy);
-        if proxy.is_frontend() && proxy.mode() == Mode::Log {
-            let message =
-                format!("{who} cannot have the 'mode log' that it inherits: it is for backends only.");
+        if let Some(what) = wrong_mode_of_frontend(proxy) {
+            let message = format!("{who} cannot have {what}.");
             diagnostics.push(Diagnostic::alert(finished.span, message).layout(Layout::Bare));
             return;
         }
@@ -483,13 +486,13 @@ impl ProxyParser<'_> {
                 "In {who}, the 'default_backend' rule always has precedence over the servers, which will never be used."
             ));
         }
-        if proxy.mode() == Mode::Tcp && !proxy.switches_to_http() {
+        if matches!(proxy.mode(), Mode::Tcp | Mode::Spop) && !proxy.switches_to_http() {
             warn_about_http_only(proxy, &who, &mut warn);
         }
         warn_about_fast_open(proxy, diagnostics);
         warn_about_early_data(proxy, diagnostics);
         check_protocols(proxy, finished.span, diagnostics);
-        if proxy.mode() == Mode::Tcp {
+        if matches!(proxy.mode(), Mode::Tcp | Mode::Spop) {
             check_servers_without_http(proxy, finished.span, diagnostics);
         }
     }
@@ -666,9 +669,24 @@ fn check_unique_id(finished: &FinishedProxy, diagnostics: &mut Diagnostics) {
     }
 }
 
+/// A part of a proxy that accepts connections which does not fit a mode for backends.
+fn wrong_mode_of_frontend(proxy: &Proxy) -> Option<&'static str> {
+    match (proxy.section, proxy.mode()) {
+        (ProxySection::Backend, _) => None,
+        (_, Mode::Log) => Some("the 'mode log' that it inherits: it is for backends only"),
+        (ProxySection::Frontend, Mode::Spop) => {
+            Some("the 'mode spop' that it inherits: it is for backends only")
+        }
+        (ProxySection::Listen, Mode::Spop) if !proxy.binds.is_empty() => {
+            Some("'bind' lines: its servers are agents, which speak to engines only ('mode spop')")
+        }
+        _ => None,
+    }
+}
+
 fn lacks_timeouts(proxy: &Proxy) -> bool {
-    if proxy.mode() == Mode::Log {
-        // Messages are queued in rings, not in streams, and rings have separate limits.
+    if matches!(proxy.mode(), Mode::Log | Mode::Spop) {
+        // Log messages are queued in rings, which have limits of their own. 'timeout processing' limits an exchange with an agent.
         return false;
     }
     let timeouts = &proxy.settings.timeouts;

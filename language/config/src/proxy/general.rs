@@ -8,12 +8,13 @@ use super::keywords::{DEFAULTS_AND_BACKENDS, DEFAULTS_AND_FRONTENDS, EVERYWHERE,
 use super::{FRONTENDS, LineContext, PROXIES, ProxyReader};
 use crate::bind::read_bind;
 use crate::bind::tls::parse_crt_list_line;
+use crate::draft::DraftSection;
 use crate::numbers::{integer, integer_in, seconds_of};
 use crate::rows::DefaultValue::{Described, Written};
 use crate::rows::Row;
 use crate::server::checked_guid;
 use crate::words::{Parsed, Words, fault, not_yet, suggesting, tight};
-use weir_model::{CertificateUse, Mode, ServerStates, TlsOptions};
+use weir_model::{CertificateUse, Mode, ProxySection, ServerStates, TlsOptions};
 
 pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     keyword(
@@ -310,7 +311,9 @@ fn read_mode(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
         "http" => Mode::Http,
         "log" if context.draft.section.is_defaults() || !context.draft.section.is_frontend() => Mode::Log,
         "log" => return Err(words.fault("'mode log' is for backends only.")),
-        mode @ ("spop" | "haterm") => return Err(not_yet(words.here(), &format!("mode {mode}"))),
+        "spop" if context.draft.section != DraftSection::Proxy(ProxySection::Frontend) => Mode::Spop,
+        "spop" => return Err(words.fault("'mode spop' is for backends only.")),
+        "haterm" => return Err(not_yet(words.here(), "mode haterm")),
         "health" => {
             let message =
                 "'mode health' doesn't exist anymore. Please use 'http-request return status 200' instead.";
@@ -318,7 +321,10 @@ fn read_mode(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
         }
         other => {
             let unknown = words.fault(format!("unknown proxy mode '{other}'."));
-            return Err(suggesting(unknown, weir_syntax::did_you_mean(other, ["http", "tcp", "log"])));
+            return Err(suggesting(
+                unknown,
+                weir_syntax::did_you_mean(other, ["http", "tcp", "log", "spop"]),
+            ));
         }
     };
     words.seek(words.position() + usize::from(word.is_some()));

@@ -72,7 +72,8 @@ impl HealthcheckReader {
             return;
         };
         let Handler::Ready(reader) = row.handler else { return };
-        let mut context = LineContext { draft: &mut self.draft, resources, keywords, at, diagnostics };
+        let mut context =
+            LineContext { draft: &mut self.draft, resources, keywords, at, diagnostics, engine_files: None };
         match (reader.read)(&mut context, &mut Words::new(line, count)) {
             Ok(()) => self.has_type |= row.name == "type",
             Err(fault) => diagnostics.push(*fault),

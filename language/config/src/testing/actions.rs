@@ -1,11 +1,14 @@
 //! A few actions for tests of the code that all rules share. The real rows are in the crate that runs them.
 
+use std::sync::Arc;
+
 use weir_expr::{FormatOptions, LogFormat};
 use weir_fingerprint::Canonical;
 
+use crate::proxy::spoe::read_group_use;
 use crate::rows::Row;
 use crate::rules::{ActionTable, action, sets};
-use weir_model::{Action, ActionArguments, ActionFacts, Redirect, Reply, RulesetKind, Visit};
+use weir_model::{Action, ActionArguments, ActionFacts, Redirect, Reply, RulesetKind, SpoeGroupUse, Visit};
 
 pub(crate) static ACTIONS: ActionTable = ActionTable::new(&[&[
     action("accept", "", "", "go on", sets::TCP, |_, _| Ok(Action::new(Accept))),
@@ -29,8 +32,23 @@ pub(crate) static ACTIONS: ActionTable = ActionTable::new(&[&[
         let value = words.expect("expects exactly 1 argument <format>.")?;
         Ok(Action::new(Text(context.format(value, FormatOptions::PLAIN)?)))
     }),
+    action("send-spoe-group", "<engine> <group>", "e g", "send messages", sets::CONTENT, |context, words| {
+        Ok(Action::new(SendGroup(read_group_use(context, words)?)))
+    }),
     Row::not_yet("later", "", "a word that is not implemented yet"),
 ]]);
+
+/// `send-spoe-group`.
+#[derive(Debug, Canonical)]
+pub(crate) struct SendGroup(pub Arc<SpoeGroupUse>);
+
+impl ActionArguments for SendGroup {
+    fn facts(&self) -> ActionFacts<'_> {
+        ActionFacts::NONE
+    }
+
+    fn visit_references(&self, _: Visit<'_>) {}
+}
 
 #[derive(Debug, Canonical)]
 struct Accept;

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use weir_fingerprint::Canonical;
 
+use crate::proxy::spoe::read_engine;
 use crate::proxy::{FilterTable, filter};
 use crate::rows::Row;
-use weir_model::{BandwidthFacts, FilterArguments, FilterDirection, FilterFacts, Visit};
+use weir_model::{BandwidthFacts, FilterArguments, FilterDirection, FilterFacts, SpoeEngine, Visit};
 
 pub(crate) static FILTERS: FilterTable = FilterTable::new(&[&[
     filter("BWLIM", "bwlim-in", "<name>", "a", "limit requests", |_, words| {
@@ -16,6 +17,14 @@ pub(crate) static FILTERS: FilterTable = FilterTable::new(&[&[
         while words.take().is_some() {}
         Ok(Arc::new(Both))
     }),
+    filter(
+        "SPOE",
+        "spoe",
+        "[engine <name>] config <file>",
+        "config e.spoe",
+        "send messages",
+        |context, words| Ok(Arc::new(Engine(read_engine(context, words)?))),
+    ),
     Row::not_yet("later", "", "a filter that is not implemented yet"),
 ]]);
 
@@ -52,4 +61,22 @@ impl FilterArguments for Both {
     }
 
     fn visit_references(&self, _: Visit<'_>) {}
+}
+
+/// An engine, as in the crate that runs it.
+#[derive(Debug, Canonical)]
+struct Engine(SpoeEngine);
+
+impl FilterArguments for Engine {
+    fn sees(&self, _: FilterDirection) -> bool {
+        true
+    }
+
+    fn facts(&self) -> FilterFacts<'_> {
+        FilterFacts { spoe: Some(&self.0), ..FilterFacts::NONE }
+    }
+
+    fn visit_references(&self, visit: Visit<'_>) {
+        self.0.visit_references(visit);
+    }
 }

@@ -8,9 +8,10 @@ use weir_model::{Mode, Protocol, Proxy};
 /// Refuses protocols that do not fit the proxy's mode.
 pub(super) fn check_protocols(proxy: &Proxy, span: Span, diagnostics: &mut Diagnostics) {
     let wrong: &[Protocol] = match proxy.mode() {
-        Mode::Http => &[Protocol::None],
-        Mode::Tcp => &[Protocol::H1, Protocol::H2],
-        Mode::Log => &[Protocol::H2],
+        Mode::Http => &[Protocol::None, Protocol::Spop],
+        Mode::Tcp => &[Protocol::H1, Protocol::H2, Protocol::Spop],
+        Mode::Log => &[Protocol::H2, Protocol::Spop],
+        Mode::Spop => &[Protocol::H1, Protocol::H2, Protocol::None],
     };
     wrong.iter().for_each(|wrong| refuse_protocol(proxy, *wrong, span, diagnostics));
 }
@@ -21,6 +22,7 @@ fn refuse_protocol(proxy: &Proxy, wrong: Protocol, span: Span, diagnostics: &mut
         Protocol::H1 => "h1",
         Protocol::H2 => "h2",
         Protocol::None => "none",
+        Protocol::Spop => "spop",
     };
     let who = ProxySubject::of(proxy);
     let mut complain = |what: String| {

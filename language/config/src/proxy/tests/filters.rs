@@ -42,7 +42,7 @@ fn invalid_filter_lines_are_rejected() {
     refuse(&["filter"], "missing argument for 'filter' in proxy 'l'.");
     refuse(
         &["filter trece"],
-        "'filter' : unknown keyword 'trece'. Registered keywords : 'bwlim-in', 'trace'",
+        "'filter' : unknown keyword 'trece'. Registered keywords : 'bwlim-in', 'trace', 'spoe'",
     );
     refuse(&["filter bwlim-in a b"], "'filter bwlim-in' cannot handle unexpected argument 'b'.");
     refuse(&["filter-sequence"], "expects either 'request' or 'response'");

@@ -108,7 +108,7 @@ fn every_proxy_keyword_has_a_unique_name_and_a_help_text() {
 #[test]
 fn rejects_proxy_keywords_that_are_not_implemented_yet() {
     let not_yet = |word: &str| format!("A parsing [t.cfg:9] : '{word}' is not implemented yet");
-    check("listen l", "mode spop", &[&not_yet("mode spop")]);
+    check("listen l", "mode haterm", &[&not_yet("mode haterm")]);
     check("listen l", "http-request lua.x", &["A parsing [t.cfg:9] : 'lua actions' is not implemented yet"]);
     check(
         "listen l",

@@ -1,0 +1,887 @@
+//! Engines: the meaning of their files, and the verdicts on faults beside those of HAProxy 3.2 (`haproxy -c`).
+
+use weir_expr::{EvaluationPoint, PatternStore, Registry, TokenKeys, VariableNames};
+use weir_syntax::{Diagnostics, Environment, MemoryFiles, SourceMap, StaticFeatures};
+
+use super::agent::SPOE_AGENT_KEYWORDS;
+use super::message::{SPOE_GROUP_KEYWORDS, SPOE_MESSAGE_KEYWORDS};
+use crate::testing::actions::SendGroup;
+use crate::testing::{FETCHES, KEYWORDS};
+use crate::{ConfigOutcome, Inputs, parse};
+use weir_model::{Config, Mode, Proxy, RulesetKind, Severity, SpoeEngine, SpoeEvent, SpoeGroupUse};
+
+/// A parsed configuration with the engine's file `s.conf`.
+struct ReadEngine {
+    config: Config,
+    variables: VariableNames,
+    diagnostics: Diagnostics,
+    sources: SourceMap,
+}
+
+impl ReadEngine {
+    fn messages(&self) -> Vec<String> {
+        let said = |diagnostic: &weir_syntax::Diagnostic| diagnostic.classic_message(&self.sources);
+        self.diagnostics.iter().map(said).collect()
+    }
+
+    fn proxy(&self, name: &str) -> &Proxy {
+        self.config.proxies.iter().find(|proxy| &*proxy.name == name).expect("a proxy")
+    }
+
+    fn engine(&self) -> &SpoeEngine {
+        self.proxy("f").filters[0].facts().spoe.expect("an engine")
+    }
+}
+
+fn read(configuration: &str, engine: &str) -> ReadEngine {
+    let mut sources = SourceMap::new();
+    sources.add("c.cfg", configuration.as_bytes().to_vec());
+    let files: MemoryFiles = [("s.conf", engine)].into_iter().collect();
+    let variables = VariableNames::new();
+    let inputs = Inputs {
+        sources: &sources,
+        loader: &files,
+        registry: &Registry::new(FETCHES),
+        keywords: &KEYWORDS,
+        patterns: &PatternStore::new(),
+        token_keys: &TokenKeys::new(),
+        variables: &variables,
+        conditions: &StaticFeatures::default(),
+    };
+    let ConfigOutcome { config, diagnostics, .. } = parse(inputs, Environment::new());
+    ReadEngine { config, variables, diagnostics, sources }
+}
+
+/// A frontend `f` with these lines, a backend `b`, and the backend `agents` with these lines.
+fn configuration(frontend: &str, backend: &str, agents: &str) -> String {
+    format!(
+        "global\n log 127.0.0.1:514 local0\ndefaults\n timeout connect 5s\n timeout client 5s\n timeout server 5s\nfrontend f\n \
+         mode http\n bind 127.0.0.1:8080\n {frontend}\n default_backend b\nbackend b\n mode http\n {backend}\n server s \
+         127.0.0.1:8081\nbackend agents\n {agents}\n server a 127.0.0.1:8082\n"
+    )
+}
+
+const FILTER: &str = "filter spoe engine e config s.conf";
+const GOOD: &str = "\
+[e]
+spoe-agent ag
+  messages m
+  option var-prefix p
+  use-backend agents
+spoe-message m
+  args ip=src
+  event on-frontend-http-request
+";
+
+/// Reads the usual configuration with this engine.
+fn engine(file: &str) -> ReadEngine {
+    read(&configuration(FILTER, "", "mode spop"), file)
+}
+
+/// Replaces a part of the usual file.
+fn changed(from: &str, to: &str) -> String {
+    assert!(GOOD.contains(from), "{from}");
+    GOOD.replace(from, to)
+}
+
+#[test]
+fn an_engine_has_its_agent_messages_and_groups() {
+    let read = engine(
+        "[other]\nnosuch\nspoe-agent x\n[e]\nspoe-agent ag\n messages m n\n groups g\n option var-prefix p.q\n option \
+         set-on-error err\n option set-process-time pt\n option set-total-time tt\n register-var-names score\n log global\n log \
+         /dev/log local1 notice\n no option pipelining\n option continue-on-error\n option force-set-var\n option dontlog-normal\n \
+         max-frame-size 256\n timeout processing 10ms\n use-backend agents # them\nspoe-message unused\n args dst\nspoe-message n\n \
+         acl local src 127.0.0.1\n args src \"m=path\" =dst\n event on-client-session\n event on-http-response if local\n acl \
+         local src 127.0.0.2\nspoe-message m\n args x=req.body y=req.hdr(a)\n event on-frontend-http-request unless { req.hdr(b) 1 \
+         }\nspoe-group g\n messages k\nspoe-message k\n[e2]\nspoe-agent y\n"
+            .replace("m=path", "m=dst")
+            .as_str(),
+    );
+    assert_eq!(read.messages(), [""; 0]);
+    let SpoeEngine { name, file, agent, messages, groups } = read.engine();
+    assert_eq!((&**name, &**file, &*agent.name), ("e", "s.conf", "ag"));
+    assert_eq!(agent.at.to_string(), "s.conf:5");
+    let backend = agent.backend.target().expect("a resolved backend").0;
+    assert_eq!(&*read.config.proxies[backend as usize].name, "agents");
+    let variable = |variable: Option<_>| read.variables.text(variable.expect("a variable"));
+    assert_eq!(variable(agent.set_on_error), "txn.p.q.err");
+    assert_eq!(variable(agent.set_process_time), "txn.p.q.pt");
+    assert_eq!(variable(agent.set_total_time), "txn.p.q.tt");
+    assert_eq!(agent.registered_names, ["p.q.score".into()]);
+    assert!(read.variables.find("sess.p.q.score").is_some());
+    assert!(!agent.pipelining && agent.continue_on_error && agent.force_set_variables);
+    assert!(agent.dont_log_normal);
+    assert_eq!(agent.max_frame_size, Some(256));
+    assert_eq!(agent.processing_timeout.map(|time| time.as_millis()), Some(10));
+    assert_eq!(
+        agent.log_targets.iter().map(|target| target.level).collect::<Vec<_>>(),
+        [Severity::Debug, Severity::Notice]
+    );
+    assert_eq!(messages.iter().map(|message| &*message.name).collect::<Vec<_>>(), ["m", "n", "k"]);
+    assert_eq!(agent.events.of(SpoeEvent::FrontendHttpRequest), [0]);
+    assert_eq!(agent.events.of(SpoeEvent::HttpResponse), [1]);
+    assert!(agent.events.of(SpoeEvent::ClientSession).is_empty(), "the last event counts");
+    let names = messages[1].arguments.iter().map(|argument| (&*argument.name, argument.value.decl().name));
+    assert_eq!(names.collect::<Vec<_>>(), [("", "src"), ("m", "dst"), ("", "dst")]);
+    assert_eq!(messages[2].event, None);
+    assert!(messages[1].condition.is_some());
+    assert_eq!((&*groups[0].name, &*groups[0].messages), ("g", &[2][..]));
+    assert!(read.engine().reads_request_body() && !read.engine().reads_response_body());
+    assert!(messages[0].reads_request_body() && !messages[1].reads_request_body());
+}
+
+#[test]
+fn an_agent_has_the_defaults_of_the_manual() {
+    let read = read(
+        &configuration("filter spoe config s.conf", "", "mode tcp"),
+        "spoe-agent ag\n use-backend agents\n messages m\nspoe-message m\n event on-tcp-response\n",
+    );
+    assert_eq!(read.messages(), [""; 0]);
+    let SpoeEngine { name, agent, .. } = read.engine();
+    assert_eq!((&**name, &*agent.variable_prefix), ("ag", "ag"));
+    assert!(agent.pipelining);
+    assert!(!agent.continue_on_error && !agent.force_set_variables && !agent.dont_log_normal);
+    assert_eq!((agent.processing_timeout, agent.max_frame_size, agent.set_on_error), (None, None, None));
+    assert_eq!(agent.log_targets.len(), 0);
+}
+
+/// A file may have conditional blocks and environment variables, as in a configuration.
+#[test]
+fn the_file_of_an_engine_has_the_syntax_of_configurations() {
+    let file = changed(
+        "  use-backend agents\n",
+        ".if 0\n  nosuch\n.else\n  use-backend \"${NOSUCH}agents\" # a comment\n.endif\n",
+    );
+    assert_eq!(engine(&file.replace('\n', "\r\n")).messages(), [""; 0]);
+    let broken = engine(&changed("use-backend agents", "use-backend \"agents"));
+    assert!(
+        broken.messages()[0].starts_with("parsing [s.conf:5]: unmatched quote"),
+        "{:?}",
+        broken.messages()
+    );
+}
+
+/// The caret points into the file of the engine.
+#[test]
+fn faults_are_shown_with_their_columns_in_the_file() {
+    let read = engine(&changed("ip=src", "ip=sorce"));
+    let pretty = read.diagnostics.pretty(&read.sources, false, false);
+    assert!(pretty.contains("--> s.conf:7:11"), "{pretty}");
+    assert!(pretty.contains("args ip=sorce"), "{pretty}");
+    assert!(pretty.contains("did you mean 'src'?") || pretty.contains("^^^^^"), "{pretty}");
+}
+
+#[test]
+fn a_group_of_a_rule_is_resolved_whatever_the_order_of_lines() {
+    let file = changed("messages m", "groups h g").replace("[e]", "[e]\nspoe-group h\n messages\n")
+        + "spoe-group g\n messages m\n";
+    let lines = format!("http-request send-spoe-group e g\n filter trace\n {FILTER}");
+    let read = read(&configuration(&lines, "", "mode spop"), &file);
+    assert_eq!(read.messages(), [""; 0]);
+    let rule = read.proxy("f").rules(RulesetKind::HttpRequest).next().expect("a rule");
+    let SendGroup(used) = rule.action.arguments::<SendGroup>().expect("the group");
+    assert_eq!(used.target(), Some((1, 1)));
+    assert_eq!(SpoeGroupUse::new("e", "g").target(), None);
+}
+
+#[test]
+fn every_word_of_an_engine_reads_its_example_and_has_help() {
+    let rows = |first: &str, name: &str, arguments: &str| format!("{first}{name} {arguments}");
+    for row in SPOE_AGENT_KEYWORDS.rows() {
+        assert!(!row.help.is_empty());
+        let line = match row.name {
+            "groups" | "messages" | "use-backend" => continue,
+            name => rows("", name, row.example),
+        };
+        let messages = engine(&changed("messages m", &format!("messages m\n  {line}"))).messages();
+        let ignored = row.help == "accepted for compatibility, no effect";
+        let expected = format!("parsing [s.conf:4] : '{}' is deprecated and ignored.", row.name);
+        assert_eq!(messages, Vec::from_iter(ignored.then_some(expected)), "{line}");
+    }
+    for row in SPOE_MESSAGE_KEYWORDS.rows() {
+        let line = rows("\n  ", row.name, row.example);
+        assert_eq!(engine(&changed("ip=src", &format!("ip=src{line}"))).messages(), [""; 0], "{line}");
+    }
+    assert_eq!(SPOE_GROUP_KEYWORDS.rows().count(), 1);
+}
+
+/// Each word that SPOE 1.2 calls deprecated is accepted, as 3.2 accepts it, also after `no`. 3.2 prints no warning.
+#[test]
+fn deprecated_words_are_ignored_with_a_warning() {
+    for (line, word) in [
+        ("maxconnrate 5", "maxconnrate"),
+        ("maxconnrate 5 6", "maxconnrate"),
+        ("maxerrrate x", "maxerrrate"),
+        ("max-waiting-frames 5", "max-waiting-frames"),
+        ("option async", "option async"),
+        ("no option async", "no option async"),
+        ("option send-frag-payload", "option send-frag-payload"),
+        ("no option send-frag-payload", "no option send-frag-payload"),
+        ("timeout hello 2s", "timeout hello"),
+        ("timeout hello", "timeout hello"),
+        ("timeout idle 2s", "timeout idle"),
+    ] {
+        let read = engine(&changed("messages m", &format!("messages m\n  {line}")));
+        let expected = format!("parsing [s.conf:4] : '{word}' is deprecated and ignored.");
+        assert_eq!(read.messages(), [expected], "{line}");
+        assert!(!read.diagnostics.has_alerts());
+    }
+}
+
+/// What 3.2 says about a fault.
+enum Witness {
+    /// Its error.
+    Refuses(&'static str),
+    /// Its warning.
+    Warns(&'static str),
+    /// It accepts the file. The reason for another verdict here.
+    Accepts(&'static str),
+}
+use Witness::{Accepts, Refuses, Warns};
+
+/// Checks the first message on an engine's file, and that the severity is that of 3.2 unless a reason is given.
+#[track_caller]
+fn verdict(read: &ReadEngine, witness: &Witness, expected: &str) {
+    let messages = read.messages();
+    let (Refuses(said) | Warns(said) | Accepts(said)) = witness;
+    assert_eq!(messages.first().map(String::as_str), Some(expected), "all: {messages:#?}, 3.2: {said}");
+    match witness {
+        Refuses(_) => assert!(read.diagnostics.has_alerts()),
+        Warns(_) => assert!(!read.diagnostics.has_alerts()),
+        Accepts(_) => {}
+    }
+}
+
+const UNKNOWN_WORDS: &str = "3.2 ignores unknown words in a message, so a typo would go unnoticed";
+
+#[test]
+fn faults_of_an_agent_have_the_verdicts_of_haproxy() {
+    for (line, witness, expected) in [
+        (
+            "max-frame-size 255",
+            Refuses("'max-frame-size' expects a positive integer argument in the range [256, 16380]."),
+            "parsing [s.conf:4] : 'max-frame-size' expects a positive integer argument in the range [256, 16380].",
+        ),
+        (
+            "max-frame-size 16381",
+            Refuses("'max-frame-size' expects a positive integer argument in the range [256, 16380]."),
+            "parsing [s.conf:4] : 'max-frame-size' expects a positive integer argument in the range [256, 16380].",
+        ),
+        (
+            "max-frame-size",
+            Refuses("'max-frame-size' expects an integer argument."),
+            "parsing [s.conf:4] : 'max-frame-size' expects an integer argument.",
+        ),
+        (
+            "max-frame-size 300 4",
+            Refuses("'max-frame-size' cannot handle unexpected argument '4'."),
+            "parsing [s.conf:4] : 'max-frame-size' cannot handle unexpected argument '4'.",
+        ),
+        (
+            "maxconnrate",
+            Refuses("'maxconnrate' expects an integer argument."),
+            "parsing [s.conf:4] : 'maxconnrate' expects an integer argument.",
+        ),
+        (
+            "timeout",
+            Refuses("'timeout' expects 'hello', 'idle' and 'processing'."),
+            "parsing [s.conf:4] : 'timeout' supports 'processing' (got '').",
+        ),
+        (
+            "timeout procesing 5s",
+            Refuses("'timeout' supports 'processing' (got procesing)."),
+            "parsing [s.conf:4] : 'timeout' supports 'processing' (got 'procesing'); did you mean 'processing' maybe ?",
+        ),
+        (
+            "timeout processing",
+            Refuses("'timeout processing' expects an integer value (in milliseconds)."),
+            "parsing [s.conf:4] : 'timeout processing' expects an integer value (in milliseconds).",
+        ),
+        (
+            "timeout processing 5s 6s",
+            Refuses("'timeout' cannot handle unexpected argument '6s'."),
+            "parsing [s.conf:4] : 'timeout processing' cannot handle unexpected argument '6s'.",
+        ),
+        (
+            "option",
+            Refuses("'option' expects an option name."),
+            "parsing [s.conf:4] : 'option' expects an option name.",
+        ),
+        (
+            "option pipelinig",
+            Refuses("option 'pipelinig' is not supported."),
+            "parsing [s.conf:4] : option 'pipelinig' is not supported; did you mean 'pipelining' maybe ?",
+        ),
+        (
+            "option pipelining x",
+            Refuses("'option' cannot handle unexpected argument 'x'."),
+            "parsing [s.conf:4] : 'option pipelining' cannot handle unexpected argument 'x'.",
+        ),
+        (
+            "no option continue-on-error",
+            Refuses("negation is not supported for option 'continue-on-error'."),
+            "parsing [s.conf:4]: negation is not supported for option 'continue-on-error'.",
+        ),
+        (
+            "no option set-on-error x",
+            Refuses("negation is not supported for option 'set-on-error'."),
+            "parsing [s.conf:4]: negation is not supported for option 'set-on-error'.",
+        ),
+        (
+            "no maxconnrate",
+            Refuses("negation/default currently supported only for options, log, ..."),
+            "parsing [s.conf:4]: negation is supported for options and log only.",
+        ),
+        (
+            "no",
+            Refuses("negation/default currently supported only for options, log, ..."),
+            "parsing [s.conf:4]: 'no' expects an option or 'log'.",
+        ),
+        (
+            "option var-prefix",
+            Refuses("'option var-prefix' expects a value."),
+            "parsing [s.conf:4] : 'option var-prefix' expects a value.",
+        ),
+        (
+            "option var-prefix a-b",
+            Refuses("'option var-prefix' only supports [a-zA-Z0-9_.] chars."),
+            "parsing [s.conf:4]: 'option var-prefix' only supports [a-zA-Z0-9_.] chars.",
+        ),
+        (
+            "option set-on-error a b",
+            Refuses("'option' cannot handle unexpected argument 'b'."),
+            "parsing [s.conf:4] : 'option set-on-error' cannot handle unexpected argument 'b'.",
+        ),
+        (
+            "option set-total-time a:b",
+            Refuses("'option set-total-time' only supports [a-zA-Z0-9_.] chars."),
+            "parsing [s.conf:4]: 'option set-total-time' only supports [a-zA-Z0-9_.] chars.",
+        ),
+        (
+            "register-var-names",
+            Refuses("'register-var-names' expects one or more variable names."),
+            "parsing [s.conf:4] : 'register-var-names' expects one or more variable names.",
+        ),
+        (
+            "register-var-names a-b",
+            Refuses("SPOE agent 'ag': failed to register variable p.a-b (invalid syntax at char '-')"),
+            "parsing [s.conf:4] : SPOE agent 'ag': failed to register variable p.a-b (invalid syntax at char '-b').",
+        ),
+        (
+            "log",
+            Refuses("log : expects <address> and <facility> or global as arguments"),
+            "parsing [s.conf:4] : log : expects <address> and <facility> or global as arguments",
+        ),
+        (
+            "log global x",
+            Refuses("log : unknown log facility 'x'"),
+            "parsing [s.conf:4] : log : unknown log facility 'x'",
+        ),
+        (
+            "log ring@nosuch local0",
+            Refuses(
+                "log directive declared in SPOE agent section 'ag' in file 's.conf' at line 4 uses unknown ring named 'nosuch'.",
+            ),
+            "parsing [s.conf:4] : log : unknown ring 'nosuch'",
+        ),
+        (
+            "log backend@nosuch local0",
+            Refuses("... uses unknown log backend 'nosuch'."),
+            "parsing [s.conf:4] : log : unknown backend 'nosuch'",
+        ),
+        (
+            "mesages n",
+            Refuses("unknown keyword 'mesages' in spoe-agent section."),
+            "parsing [s.conf:4] : unknown keyword 'mesages' in spoe-agent section; did you mean 'messages' maybe ?",
+        ),
+        (
+            "acl x src 1.2.3.4",
+            Refuses("unknown keyword 'acl' in spoe-agent section."),
+            "parsing [s.conf:4] : unknown keyword 'acl' in spoe-agent section.",
+        ),
+        (
+            "messages n",
+            Refuses("SPOE agent 'ag' try to use undefined SPOE message 'n' at s.conf:2"),
+            "parsing [s.conf:4] : SPOE agent 'ag' uses the undefined SPOE message 'n'.",
+        ),
+        (
+            "messages m",
+            Refuses("spoe-message 'm' already used."),
+            "parsing [s.conf:4] : spoe-message 'm' already used.",
+        ),
+        (
+            "groups g",
+            Refuses("SPOE agent 'ag' try to use undefined SPOE group 'g' at s.conf:2"),
+            "parsing [s.conf:4] : SPOE agent 'ag' uses the undefined SPOE group 'g'.",
+        ),
+        (
+            "use-backend",
+            Refuses("'use-backend' expects a backend name."),
+            "parsing [s.conf:4] : 'use-backend' expects a backend name.",
+        ),
+        (
+            "use-backend agents x",
+            Refuses("'use-backend' cannot handle unexpected argument 'x'."),
+            "parsing [s.conf:4] : 'use-backend' cannot handle unexpected argument 'x'.",
+        ),
+    ] {
+        verdict(&engine(&changed("messages m", &format!("messages m\n  {line}"))), &witness, expected);
+    }
+}
+
+#[test]
+fn faults_of_sections_and_scopes_have_the_verdicts_of_haproxy() {
+    let with = |end: &str| format!("{GOOD}{end}\n");
+    for (file, witness, expected) in [
+        (
+            GOOD.replace("[e]", "[f]"),
+            Refuses("No SPOE agent found in file s.conf"),
+            "parsing [c.cfg:10] : 'filter' : No SPOE agent found in file s.conf",
+        ),
+        (
+            GOOD.replace("[e]\n", ""),
+            Refuses("No SPOE agent found in file s.conf"),
+            "parsing [c.cfg:10] : 'filter' : No SPOE agent found in file s.conf",
+        ),
+        (
+            String::new(),
+            Refuses("No SPOE agent found in file s.conf"),
+            "parsing [c.cfg:10] : 'filter' : No SPOE agent found in file s.conf",
+        ),
+        (
+            with("spoe-agent b"),
+            Refuses("another spoe-agent section previously defined."),
+            "parsing [s.conf:9] : another spoe-agent section was declared at s.conf:2.",
+        ),
+        (
+            with("spoe-agent"),
+            Refuses("missing name for spoe-agent section."),
+            "parsing [s.conf:9] : missing name for spoe-agent section.",
+        ),
+        (
+            with("spoe-message"),
+            Refuses("missing name for spoe-message section."),
+            "parsing [s.conf:9] : missing name for spoe-message section.",
+        ),
+        (
+            with("spoe-group a b"),
+            Refuses("'spoe-group' cannot handle unexpected argument 'b'."),
+            "parsing [s.conf:9] : 'spoe-group' cannot handle unexpected argument 'b'.",
+        ),
+        (
+            with("spoe-message m"),
+            Refuses("spoe-message section 'm' has the same name as another one declared at s.conf:6."),
+            "parsing [s.conf:9] : spoe-message section 'm' has the same name as another one declared at s.conf:6.",
+        ),
+        (
+            with("spoe-group g\nspoe-group g"),
+            Refuses("spoe-group section 'g' has the same name as another one declared at s.conf:9."),
+            "parsing [s.conf:10] : spoe-group section 'g' has the same name as another one declared at s.conf:9.",
+        ),
+        (
+            with("spoe-group g\n nosuch"),
+            Refuses("unknown keyword 'nosuch' in spoe-group section."),
+            "parsing [s.conf:10] : unknown keyword 'nosuch' in spoe-group section.",
+        ),
+        (
+            with("spoe-group g\n messages m m"),
+            Refuses("spoe-message 'm' already used."),
+            "parsing [s.conf:10] : spoe-message 'm' already used.",
+        ),
+        (
+            changed("messages m", "groups g") + "spoe-group g\n messages n\n",
+            Refuses("SPOE group 'g' try to use undefined SPOE message 'n' at s.conf:2"),
+            "parsing [s.conf:10] : SPOE group 'g' uses the undefined SPOE message 'n'.",
+        ),
+        (
+            changed("messages m", "groups g h") + "spoe-group g\n messages m\nspoe-group h\n messages m\n",
+            Refuses("SPOE message 'm' already belongs to the SPOE group 'g' declare at s.conf:9"),
+            "parsing [s.conf:12] : SPOE message 'm' already belongs to the SPOE group 'g' declared at s.conf:9.",
+        ),
+        (
+            GOOD.replace("[e]", "[e]\nnosuch"),
+            Refuses("unknown keyword 'nosuch' out of section."),
+            "parsing [s.conf:2]: unknown keyword 'nosuch' out of section.",
+        ),
+        (
+            GOOD.replace("[e]", "[e] x"),
+            Refuses("character 'x' is not permitted after scope declaration."),
+            "parsing [s.conf:1] : 'x' is not permitted after the scope declaration '[e]'.",
+        ),
+        (
+            GOOD.replace("[e]", "[e#]").replace('#', "\\#"),
+            Refuses("character '#' is not permitted in a scope name."),
+            "parsing [s.conf:1] : character '#' is not permitted in a scope name.",
+        ),
+        (
+            GOOD.replace("[e]", "[]"),
+            Refuses("empty scope name is forbidden."),
+            "parsing [s.conf:1] : empty scope name is forbidden.",
+        ),
+        (
+            GOOD.replace("[e]", "[e"),
+            Refuses("empty scope name is forbidden."),
+            "parsing [s.conf:1] : a scope declaration ends with ']'.",
+        ),
+        (
+            changed("  use-backend agents\n", ""),
+            Refuses("No backend declared for SPOE agent 'ag' declared at s.conf:2"),
+            "parsing [s.conf:2] : No backend declared for SPOE agent 'ag'.",
+        ),
+        (
+            changed("  option var-prefix p\n", "").replace("agent ag", "agent a-g"),
+            Refuses(
+                "Invalid variable prefix 'a-g' for SPOE agent 'a-g' declared at s.conf:2. Use 'option var-prefix' to set it. Only [a-zA-Z0-9_.] chars are supported.",
+            ),
+            "parsing [s.conf:2] : Invalid variable prefix 'a-g' for SPOE agent 'a-g'. Use 'option var-prefix' to set it. Only [a-zA-Z0-9_.] chars are supported.",
+        ),
+        (
+            changed("  messages m\n", ""),
+            Warns("Proxy 'f': No message/group used by SPOE agent 'ag' declared at s.conf:2."),
+            "Proxy 'f': No message/group used by SPOE agent 'ag' declared at s.conf:2.",
+        ),
+        (
+            changed("  event on-frontend-http-request\n", ""),
+            Warns("Proxy 'f': Ignore SPOE message 'm' without event at s.conf:6."),
+            "Proxy 'f': Ignore SPOE message 'm' without event at s.conf:6.",
+        ),
+        (
+            GOOD.trim_end().to_owned(),
+            Refuses("Missing LF on last line, file might have been truncated at position 33."),
+            "parsing [s.conf:8]: Missing LF on last line, file might have been truncated at position 33.",
+        ),
+        (
+            with("frontend x"),
+            Accepts(UNKNOWN_WORDS),
+            "parsing [s.conf:9] : unknown keyword 'frontend' in spoe-message section.",
+        ),
+    ] {
+        verdict(&engine(&file), &witness, expected);
+    }
+}
+
+#[test]
+fn faults_of_a_message_have_the_verdicts_of_haproxy() {
+    let args = |text: &str| changed("args ip=src", text);
+    let event = |text: &str| changed("event on-frontend-http-request", text);
+    for (file, witness, expected) in [
+        (
+            args("arg ip=src"),
+            Accepts(UNKNOWN_WORDS),
+            "parsing [s.conf:7] : unknown keyword 'arg' in spoe-message section; did you mean 'args' maybe ?",
+        ),
+        (
+            args("args x=nosuch"),
+            Refuses("'args': unknown fetch method 'nosuch'."),
+            "parsing [s.conf:7] : 'args': unknown fetch method 'nosuch'.",
+        ),
+        (
+            args("args ip=src,nosuch"),
+            Refuses("'args': unknown converter 'nosuch'."),
+            "parsing [s.conf:7] : 'args': unknown converter 'nosuch'.",
+        ),
+        (
+            args("args x= src"),
+            Refuses("'args': missing fetch method."),
+            "parsing [s.conf:7] : 'args': missing fetch method.",
+        ),
+        (
+            args("args str(a=b)"),
+            Refuses("'args': unknown fetch method 'b'."),
+            "parsing [s.conf:7] : 'args': unknown fetch method 'b'.",
+        ),
+        (event("event"), Refuses("missing event name."), "parsing [s.conf:8] : missing event name."),
+        (
+            event("event on-clientsession"),
+            Refuses("unknown event 'on-clientsession'."),
+            "parsing [s.conf:8] : unknown event 'on-clientsession'; did you mean 'on-client-session' maybe ?",
+        ),
+        (
+            event("event on-client-session foo"),
+            Refuses(
+                "'event on-client-session' expects either 'if' or 'unless' followed by a condition but found 'foo'.",
+            ),
+            "parsing [s.conf:8]: 'event on-client-session' expects either 'if' or 'unless' followed by a condition but found 'foo'.",
+        ),
+        (
+            event("event on-client-session if nosuch"),
+            Refuses(
+                "error detected while parsing an 'event on-client-session' condition : no such ACL : 'nosuch'.",
+            ),
+            "parsing [s.conf:8] : error detected while parsing an 'event on-client-session' condition : no such ACL : 'nosuch'.",
+        ),
+        (
+            event("event on-client-session if a\n  acl a src 1.1.1.1"),
+            Refuses("... no such ACL : 'a'."),
+            "parsing [s.conf:8] : error detected while parsing an 'event on-client-session' condition : no such ACL : 'a'.",
+        ),
+        (
+            event("event on-client-session if a\nspoe-message n\n  acl a src 1.1.1.1"),
+            Refuses("... no such ACL : 'a'."),
+            "parsing [s.conf:8] : error detected while parsing an 'event on-client-session' condition : no such ACL : 'a'.",
+        ),
+        (
+            args("acl a nosuch x"),
+            Refuses(
+                "error detected while parsing ACL 'a' : unknown fetch method 'nosuch' in ACL expression 'nosuch'.",
+            ),
+            "parsing [s.conf:7] : error detected while parsing ACL 'a' : unknown fetch method 'nosuch' in ACL expression 'nosuch'.",
+        ),
+        (
+            args("args x=res.hdr(a)"),
+            Refuses(
+                "Ignore SPOE message 'm' at s.conf:6: some args extract information from 'frontend http-response header rule' ... ('frontend http-request header rule')",
+            ),
+            "parsing [s.conf:7] : argument 'res.hdr' of SPOE message 'm' is not available at 'on-frontend-http-request' ('frontend http-request header rule').",
+        ),
+        (
+            event("event on-client-session if { path /x }"),
+            Accepts("the message would never be sent"),
+            "parsing [s.conf:8] : anonymous acl will never match at 'on-client-session' because it uses keyword 'path' which is incompatible with 'frontend tcp-request connection rule'",
+        ),
+    ] {
+        verdict(&engine(&file), &witness, expected);
+    }
+    // A named ACL of the proxy is not visible.
+    let lines = format!("acl a src 1.1.1.1\n {FILTER}");
+    let with_acl = read(&configuration(&lines, "", "mode spop"), &event("event on-client-session if a"));
+    verdict(
+        &with_acl,
+        &Refuses("... no such ACL : 'a'."),
+        "parsing [s.conf:8] : error detected while parsing an 'event on-client-session' condition : no such ACL : 'a'.",
+    );
+}
+
+/// 3.2 checks arguments at these points (`haproxy -c` with `be_id`, `path`, `res.hdr` and `srv_id` at each event).
+#[test]
+fn arguments_are_checked_at_the_point_of_their_event() {
+    use EvaluationPoint::*;
+    let points = SpoeEvent::ALL.map(|event| (event.point(true), event.point(false)));
+    assert_eq!(
+        points[1..],
+        [
+            (FrontendRequestContent, FrontendRequestContent),
+            (FrontendRequestContent, BackendRequestContent),
+            (FrontendRequestHeader, FrontendRequestHeader),
+            (FrontendRequestHeader, BackendRequestHeader),
+            (ServerSource, ServerSource),
+            (FrontendResponseContent, BackendResponseContent),
+            (FrontendResponseHeader, BackendResponseHeader),
+        ]
+    );
+}
+
+#[test]
+fn an_event_of_frontends_is_left_out_in_a_backend() {
+    let text = configuration("", FILTER, "mode spop");
+    for event in SpoeEvent::ALL {
+        let read = read(&text, &changed("on-frontend-http-request", event.name()));
+        let engine = read.proxy("b").filters[0].facts().spoe.expect("an engine");
+        let warning = "Proxy 'b': frontend event used on a backend proxy at s.conf:6.";
+        let expected = Vec::from_iter(event.is_of_frontend().then_some(warning));
+        assert_eq!(read.messages(), expected, "{}", event.name());
+        assert_eq!(engine.agent.events.of(event).is_empty(), event.is_of_frontend());
+    }
+}
+
+#[test]
+fn faults_of_filter_lines_have_the_verdicts_of_haproxy() {
+    for (line, witness, expected) in [
+        (
+            "filter spoe",
+            Refuses("'spoe' : missing config file"),
+            "parsing [c.cfg:10] : 'filter' : 'spoe' : missing config file",
+        ),
+        (
+            "filter spoe engine e",
+            Refuses("'spoe' : missing config file"),
+            "parsing [c.cfg:10] : 'filter' : 'spoe' : missing config file",
+        ),
+        (
+            "filter spoe config",
+            Refuses("'spoe' : 'config' option without value"),
+            "parsing [c.cfg:10] : 'filter' : 'spoe' : 'config' option without value",
+        ),
+        (
+            "filter spoe config nosuch.conf",
+            Refuses("stat() failed for configuration file nosuch.conf : No such file or directory"),
+            "parsing [c.cfg:10] : 'filter' : 'spoe' : error opening file 'nosuch.conf': entity not found.",
+        ),
+        (
+            "filter spoe confg s.conf",
+            Refuses("unknown keyword 'confg'"),
+            "parsing [c.cfg:10] : 'filter' : unknown keyword 'confg'; did you mean 'config' maybe ?",
+        ),
+        (
+            "filter spoe config s.conf",
+            Refuses("No SPOE agent found in file s.conf"),
+            "parsing [c.cfg:10] : 'filter' : No SPOE agent found in file s.conf",
+        ),
+        (
+            "filter spoe engine e config s.conf\n filter spoe engine e config s.conf",
+            Refuses("Proxy f : duplicated name for SPOE engine 'e'."),
+            "Proxy 'f': duplicated name for SPOE engine 'e'.",
+        ),
+        (
+            "filter spoe engine e config s.conf\n http-request send-spoe-group x g",
+            Refuses("Proxy 'f': unable to find SPOE engine 'x' used by the send-spoe-group 'g'."),
+            "Proxy 'f': unable to find SPOE engine 'x' used by the send-spoe-group 'g'.",
+        ),
+        (
+            "filter spoe engine e config s.conf\n http-request send-spoe-group e x",
+            Refuses("Proxy 'f': unable to find SPOE group 'x' into SPOE engine 'e' configuration."),
+            "Proxy 'f': unable to find SPOE group 'x' in the configuration of SPOE engine 'e'.",
+        ),
+        (
+            "filter spoe engine e config s.conf\n http-request send-spoe-group e",
+            Refuses(
+                "error detected in frontend 'f' while parsing 'http-request send-spoe-group' rule : expects 2 arguments: <engine-id> <group-id>.",
+            ),
+            "parsing [c.cfg:11] : error detected in frontend 'f' while parsing 'http-request send-spoe-group' rule : expects 2 arguments: <engine-id> <group-id>.",
+        ),
+        (
+            "http-request send-spoe-group e g",
+            Refuses("Proxy 'f': unable to find SPOE engine 'e' used by the send-spoe-group 'g'."),
+            "Proxy 'f': unable to find SPOE engine 'e' used by the send-spoe-group 'g'.",
+        ),
+    ] {
+        verdict(&read(&configuration(line, "", "mode spop"), GOOD), &witness, expected);
+    }
+    // 3.2: "Proxy 'f': Invalid SPOE message 'm' used by SPOE group 'g' at s.conf:6: some args extract information from [...]".
+    let file =
+        changed("messages m", "groups g").replace("ip=src", "x=res.hdr(a)") + "spoe-group g\n messages m\n";
+    let text = configuration(&format!("{FILTER}\n http-request send-spoe-group e g"), "", "mode spop");
+    assert_eq!(
+        read(&text, &file).messages(),
+        [
+            "Proxy 'f': SPOE message 'm' (s.conf:6) of SPOE group 'g' has the argument 'res.hdr', which is not available in this rule."
+        ]
+    );
+    let text = configuration(&format!("{FILTER}\n http-response send-spoe-group e g"), "", "mode spop");
+    assert_eq!(read(&text, &file).messages(), [""; 0]);
+    // As in 3.2, an engine belongs to one proxy, and a rule of a `defaults` section cannot name one.
+    let text = configuration(FILTER, "http-request send-spoe-group e g", "mode spop");
+    assert_eq!(
+        read(&text, GOOD).messages(),
+        ["Proxy 'b': unable to find SPOE engine 'e' used by the send-spoe-group 'g'."]
+    );
+    let text = configuration(FILTER, "", "mode spop")
+        .replace("defaults\n", "defaults d\n http-request send-spoe-group e g\n");
+    let messages = read(&text, GOOD).messages();
+    assert!(
+        messages.iter().any(|message| message.starts_with("Proxy 'd': unable to find SPOE engine 'e'")),
+        "{messages:?}"
+    );
+}
+
+#[test]
+fn the_backend_of_an_agent_is_in_spop_mode() {
+    for mode in ["mode spop", "mode tcp", ""] {
+        let read = read(&configuration(FILTER, "", mode), GOOD);
+        assert_eq!(read.messages(), [""; 0], "{mode}");
+        assert_eq!(read.proxy("agents").mode(), Mode::Spop, "{mode}");
+    }
+    for (agents, backend, witness, expected) in [
+        (
+            "mode http",
+            "agents",
+            Refuses(
+                "Proxy f : backend 'agents' used by SPOE agent 'ag' declared at s.conf:2 must use SPOP mode.",
+            ),
+            "Proxy 'f': backend 'agents' used by SPOE agent 'ag' declared at s.conf:2 must use SPOP mode.",
+        ),
+        (
+            "mode spop",
+            "agent",
+            Refuses("Proxy f : unknown backend 'agent' used by SPOE agent 'ag' declared at s.conf:2."),
+            "Proxy 'f': unknown backend 'agent' used by SPOE agent 'ag' declared at s.conf:2; did you mean 'agents' maybe ?",
+        ),
+        (
+            "mode spop",
+            "f",
+            Refuses("Proxy f : unknown backend 'f' used by SPOE agent 'ag' declared at s.conf:2."),
+            "Proxy 'f': unknown backend 'f' used by SPOE agent 'ag' declared at s.conf:2.",
+        ),
+    ] {
+        let file = changed("use-backend agents", &format!("use-backend {backend}"));
+        verdict(&read(&configuration(FILTER, "", agents), &file), &witness, expected);
+    }
+}
+
+/// 3.2 converts the backend when it checks the proxy of the engine: it accepts such a frontend above that proxy, and refuses one below.
+#[test]
+fn only_engines_use_a_backend_of_agents() {
+    let agents = |mode: &str| format!("backend agents\n mode {mode}\n server a 127.0.0.1:1\n");
+    let timeouts = "defaults\n timeout connect 1s\n timeout client 1s\n timeout server 1s\n";
+    let other = "frontend t\n mode tcp\n bind 127.0.0.1:2\n default_backend agents\n";
+    let main = format!("frontend f\n mode http\n bind 127.0.0.1:1\n {FILTER}\n");
+    let refused = |text: String| {
+        let messages = read(&format!("{timeouts}{text}"), GOOD).messages();
+        assert_eq!(messages.len(), 1, "{messages:?}");
+        assert!(
+            messages[0].contains("tries to use incompatible spop backend 'agents' (c.cfg:"),
+            "{messages:?}"
+        );
+    };
+    refused(format!("{main}{other}{}", agents("spop")));
+    refused(format!("{main}{other}{}", agents("tcp")));
+    refused(format!("{other}{main}{}", agents("tcp")));
+    refused(format!("{main} use_backend agents if TRUE\n{}", agents("spop")));
+}
+
+#[test]
+fn mode_spop_is_for_backends_only() {
+    let check = |text: &str, expected: &[&str]| {
+        let timeouts = "defaults\n timeout connect 1s\n timeout client 1s\n timeout server 1s\n";
+        assert_eq!(read(&format!("{timeouts}{text}"), "").messages(), expected, "{text}");
+    };
+    // 3.2: "unknown proxy mode 'spop'."
+    check("frontend f\n mode spop\n bind :80\n", &["parsing [c.cfg:6] : 'mode spop' is for backends only."]);
+    // 3.2 accepts both, and serves no client there.
+    check(
+        "defaults\n mode spop\nfrontend f\n bind :80\n",
+        &["frontend 'f' cannot have the 'mode spop' that it inherits: it is for backends only."],
+    );
+    check(
+        "listen f\n mode spop\n bind :80\n server a 127.0.0.1:1\n",
+        &[
+            "proxy 'f' cannot have 'bind' lines: its servers are agents, which speak to engines only ('mode spop').",
+        ],
+    );
+    check(
+        "backend b\n mode spo\n",
+        &["parsing [c.cfg:6] : unknown proxy mode 'spo'; did you mean 'spop' maybe ?"],
+    );
+    // 3.2 has these warnings too.
+    check(
+        "backend b\n mode spop\n http-request deny\n cookie x\n option forwardfor\n balance uri\n server a 127.0.0.1:1 cookie c\n",
+        &[
+            "'http-request' rules ignored for backend 'b' as they require HTTP mode.",
+            "cookie will be ignored for backend 'b' (needs 'mode http').",
+            "Layer 7 hash not possible for backend 'b' (needs 'mode http'). Falling back to round robin.",
+            "'option forwardfor' ignored for backend 'b' as it requires HTTP mode.",
+            "backend 'b' : ignoring cookie for server 'a' as HTTP mode is disabled.",
+        ],
+    );
+    // Checks of HTTP, and agents without timeouts, are valid.
+    check("backend b\n mode spop\n option httpchk\n option spop-check\n server a 127.0.0.1:1\n", &[]);
+    check("defaults\nbackend b\n mode spop\n server a 127.0.0.1:1\n", &[]);
+}
+
+#[test]
+fn proto_spop_is_for_servers_in_spop_mode() {
+    let read = |mode: &str, proto: &str| {
+        let text = format!(
+            "backend b\n mode {mode}\n timeout connect 1s\n timeout server 1s\n server s 127.0.0.1:1 proto {proto}\n"
+        );
+        read(&text, "").messages()
+    };
+    assert_eq!(read("spop", "spop"), [""; 0]);
+    for (mode, proto) in [("http", "spop"), ("tcp", "spop"), ("spop", "h1"), ("spop", "h2"), ("spop", "none")]
+    {
+        // The message of 3.2.
+        let expected =
+            format!("backend 'b' : MUX protocol '{proto}' is not usable for server 's' at [c.cfg:5].");
+        assert_eq!(read(mode, proto), [expected], "{mode}");
+    }
+}
