@@ -1,13 +1,14 @@
 //! `weir lint`: probable mistakes in a configuration that weir can serve.
 //!
 //! Finds unreachable rules, unused ACLs, unused backends, contradictory timeouts, world-readable secrets, conditions and limits that
-//! never apply, unreachable servers and log sockets, unknown protocols, and compressed pages that may reveal secrets. Also reports the findings of `-c`, including the remarks
+//! never apply, unreachable servers and log sockets, unknown protocols, compressed pages that may reveal secrets, and engines that fail open. Also reports the findings of `-c`, including the remarks
 //! of `-dD`. A finding is a guess that is almost always right. Where the running configuration could refute it (for example, a
 //! backend selected by a log-format expression), lint does not report anything.
 
 mod compression;
 mod counters;
 mod criteria;
+mod engines;
 mod flow;
 mod log_sockets;
 mod names;
@@ -17,6 +18,7 @@ mod secrets;
 mod servers;
 mod timeouts;
 
+use weir_expr::VariableNames;
 use weir_model::{Config, Location};
 use weir_syntax::{DiagnosticSeverity, Line, SourceMap, Span};
 
@@ -31,7 +33,12 @@ pub(crate) fn lint(arguments: &Arguments) -> u8 {
     let mut findings = checked.findings;
     if valid {
         let lines = configuration::lines(&checked.sources, arguments);
-        let subject = LintSubject { config: &checked.config, sources: &checked.sources, lines: &lines };
+        let subject = LintSubject {
+            config: &checked.config,
+            variables: &checked.variables,
+            sources: &checked.sources,
+            lines: &lines,
+        };
         findings.extend(inspect(&subject, &findings));
     }
     let text = match arguments.json {
@@ -49,6 +56,7 @@ pub(crate) fn lint(arguments: &Arguments) -> u8 {
 /// The configuration under examination.
 struct LintSubject<'s> {
     config: &'s Config,
+    variables: &'s VariableNames,
     sources: &'s SourceMap,
     /// All lines in effect: variables expanded, and without the conditional blocks that do not apply.
     lines: &'s [Line],
@@ -67,6 +75,7 @@ fn inspect(subject: &LintSubject<'_>, known: &[Finding]) -> Vec<Finding> {
     found.extend(log_sockets::unreachable(subject));
     found.extend(protocols::unknown(subject));
     found.extend(compression::revealing(subject));
+    found.extend(engines::failing_open(subject));
     // The parser already reports some unreachable rules.
     let is_reported = |finding: &Finding| {
         known.iter().any(|other| other.code == "C305" && other.line_of() == finding.line_of())

@@ -648,6 +648,13 @@ static PROBLEMS: &[Problem] = &[
          'no-transform', ends the warning.",
         &[],
     ),
+    row(
+        "C720",
+        "an engine of 'filter spoe' that fails open",
+        "If its agent is slow or gone, or refuses a message, the stream goes on as if the agent had no objection. Set 'option set-on-error' in \
+         the file of the engine, and decide by its variable: 'http-request deny deny_status 503 if { var(txn.<prefix>.<name>) -m found }'.",
+        &[],
+    ),
 ];
 
 #[cfg(test)]

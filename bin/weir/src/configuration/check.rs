@@ -1,7 +1,11 @@
 //! Checks a configuration without serving it: `-c --format json`, `weir lint`, `weir explain -f`.
 
+use std::sync::Arc;
+
+use weir_assemble::LoadedConfiguration;
 use weir_config::ConfigOutcome;
 use weir_config::files::load_sources;
+use weir_expr::VariableNames;
 use weir_model::Config;
 use weir_observe::files::SystemFiles;
 use weir_syntax::{DiagnosticSeverity, Diagnostics, SourceMap};
@@ -15,6 +19,8 @@ pub(crate) struct CheckedConfiguration {
     pub sources: SourceMap,
     /// The readable part of the configuration.
     pub config: Config,
+    /// The names of the configuration's variables.
+    pub variables: Arc<VariableNames>,
     /// Errors, warnings and notices.
     pub findings: Vec<Finding>,
 }
@@ -25,10 +31,16 @@ pub(crate) fn check(arguments: &Arguments) -> CheckedConfiguration {
     let sources = load_sources(&arguments.files, &Disk { again: false }, &mut diagnostics);
     let mut findings = findings::of_diagnostics(&diagnostics, &sources);
     if diagnostics.has_alerts() {
-        return CheckedConfiguration { sources, config: Config::default(), findings };
+        return CheckedConfiguration {
+            sources,
+            config: Config::default(),
+            variables: Arc::default(),
+            findings,
+        };
     }
-    let ConfigOutcome { config, diagnostics, .. } =
-        parse(&sources, environment(arguments, &sources, None)).outcome;
+    let LoadedConfiguration { outcome, variable_names, .. } =
+        parse(&sources, environment(arguments, &sources, None));
+    let ConfigOutcome { config, diagnostics, .. } = outcome;
     let config = with_arguments(config, arguments);
     findings.extend(findings::of_diagnostics(&diagnostics, &sources));
     let states = weir_assemble::SavedStates::read(&config, &SystemFiles);
@@ -44,7 +56,7 @@ pub(crate) fn check(arguments: &Arguments) -> CheckedConfiguration {
             &sources,
         ));
     }
-    CheckedConfiguration { sources, config, findings }
+    CheckedConfiguration { sources, config, variables: variable_names, findings }
 }
 
 impl CheckedConfiguration {
