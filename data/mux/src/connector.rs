@@ -6,6 +6,7 @@
 //! ```text
 //!   Own        a connection that carries one stream at a time: HTTP/1, TCP
 //!   Indirect   Shared   a stream of a connection that carries several: HTTP/2
+//!              Agent    an exchange on a connection to an agent: SPOP
 //!              Local    a service of this process, in place of a server
 //!              Closed   the connection was given back
 //! ```
@@ -15,6 +16,8 @@
 
 mod indirect;
 
+use std::any::Any;
+
 use weir_net::connection::BufferFill;
 use weir_net::{Connection, ConnectionFault, ReceiveOutcome, SendOutcome};
 use weir_sched::{Descriptor, Tick};
@@ -22,6 +25,7 @@ use weir_sys::tcp_info::{TcpInfo, tcp_info};
 use weir_sys::{Address, Errno, socket};
 use weir_tls::Facts;
 
+use crate::agent::AgentStream;
 use crate::multiplexer::SharedStream;
 use crate::service::LocalService;
 
@@ -54,6 +58,12 @@ impl From<LocalService> for StreamConnector {
 impl From<SharedStream> for StreamConnector {
     fn from(stream: SharedStream) -> Self {
         StreamConnector::Indirect(Indirect::Shared(stream))
+    }
+}
+
+impl From<AgentStream> for StreamConnector {
+    fn from(stream: AgentStream) -> Self {
+        StreamConnector::Indirect(Indirect::Agent(stream))
     }
 }
 
@@ -289,6 +299,7 @@ impl StreamConnector {
     pub fn tls(&self) -> Option<&Facts> {
         match self {
             StreamConnector::Indirect(Indirect::Shared(shared)) => shared.multiplexer().tls(),
+            StreamConnector::Indirect(Indirect::Agent(agent)) => agent.connection().tls(),
             other => other.connection()?.tls(),
         }
     }
@@ -298,6 +309,31 @@ impl StreamConnector {
         match self {
             StreamConnector::Indirect(Indirect::Shared(shared)) => Some(shared),
             _ => None,
+        }
+    }
+
+    /// The exchange with an agent, if the connector carries one.
+    pub fn agent(&self) -> Option<&AgentStream> {
+        match self {
+            StreamConnector::Indirect(Indirect::Agent(agent)) => Some(agent),
+            _ => None,
+        }
+    }
+
+    /// The exchange with an agent, mutable.
+    pub fn agent_mut(&mut self) -> Option<&mut AgentStream> {
+        match self {
+            StreamConnector::Indirect(Indirect::Agent(agent)) => Some(agent),
+            _ => None,
+        }
+    }
+
+    /// Keeps `lease` until the stream on a connection that carries several is over, and drops it then.
+    pub fn hold(&mut self, lease: Box<dyn Any>) {
+        match self {
+            StreamConnector::Indirect(Indirect::Shared(shared)) => shared.hold(lease),
+            StreamConnector::Indirect(Indirect::Agent(agent)) => agent.hold(lease),
+            StreamConnector::Own(_) | StreamConnector::Indirect(_) => {}
         }
     }
 
@@ -328,6 +364,9 @@ impl StreamConnector {
             StreamConnector::Indirect(Indirect::Shared(shared)) => {
                 Some(shared.multiplexer().look(|connection| look(connection.descriptor())))
             }
+            StreamConnector::Indirect(Indirect::Agent(agent)) => {
+                Some(agent.connection().look(|connection| look(connection.descriptor())))
+            }
             StreamConnector::Indirect(_) => None,
         }
     }
@@ -348,6 +387,7 @@ impl StreamConnector {
         let kind = match self {
             StreamConnector::Indirect(Indirect::Local(_)) => Some("local"),
             StreamConnector::Indirect(Indirect::Shared(_)) => Some("shared"),
+            StreamConnector::Indirect(Indirect::Agent(_)) => Some("agent"),
             _ => None,
         };
         self.connection().into_iter().flat_map(Connection::words).chain(kind)

@@ -10,6 +10,7 @@
 //!
 //! The crate refuses to know proxies, rules, servers and timeouts. Begin with `connector.rs`, then `message.rs` and `body.rs`.
 
+pub mod agent;
 pub mod body;
 pub mod connector;
 mod ends;
@@ -26,6 +27,7 @@ pub mod trailers;
 pub mod transfer;
 mod way;
 
+pub use agent::{AgentMultiplexer, AgentStream};
 pub use body::{BodyFlow, FlowSide, FlowState, KeptBody};
 pub use connector::StreamConnector;
 pub use filter::{Failed, Filter, FilterChain, FilterOutput, HeadContext, More, Passed};

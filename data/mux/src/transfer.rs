@@ -317,7 +317,7 @@ impl FilteredBytes {
         source: &mut StreamConnector,
         sink: &mut StreamConnector,
     ) -> FlowState {
-        if matches!(sink, StreamConnector::Indirect(Indirect::Local(_) | Indirect::Closed)) {
+        if matches!(sink, StreamConnector::Indirect(Indirect::Agent(_) | Indirect::Local(_) | Indirect::Closed)) {
             return FlowState::Failed(FlowSide::Sink, weir_net::ConnectionFault::Io(Errno::PIPE));
         }
         let now = weir_sched::now();
@@ -427,7 +427,7 @@ impl FilteredBytes {
             StreamConnector::Indirect(Indirect::Local(service)) => {
                 self.take_made(flow, service, now).map(|()| true)
             }
-            StreamConnector::Indirect(Indirect::Closed) => Ok(true),
+            StreamConnector::Indirect(Indirect::Agent(_) | Indirect::Closed) => Ok(true),
         }
     }
 

@@ -135,7 +135,7 @@ impl AgentConnection {
                 Ok(disconnected(frame.payload)
                     .unwrap_or(AgentEvent::Disconnected { status: 0, message: b"" }))
             }
-            (State::AwaitDisconnect | State::Closed, _) | (_, SpopFrameKind::Unknown(_)) => return None,
+            (State::AwaitDisconnect | State::Closed, _) | (State::Ready, SpopFrameKind::Unknown(_)) => return None,
             (State::AwaitHello | State::Ready, _) if !frame.is_final() => Err(StatusCode::Fragmentation),
             (State::AwaitHello, SpopFrameKind::AgentHello) => self.receive_hello(frame),
             (State::Ready, SpopFrameKind::Ack) => Ok(self.receive_ack(frame)),
@@ -146,6 +146,8 @@ impl AgentConnection {
                 }
                 event
             }
+            // As HAProxy 3.2: a second HELLO and a frame of the balancer's are ignored.
+            (State::Ready, kind) if kind != SpopFrameKind::AgentDisconnect => return None,
             _ => Err(StatusCode::InvalidFrame),
         };
         Some(event.unwrap_or_else(|code| {

@@ -54,4 +54,27 @@ impl StatusCode {
     pub fn number(self) -> u32 {
         self as u32
     }
+
+    /// The code with this number. `None` for a number that an agent has defined.
+    #[must_use]
+    pub fn of_number(number: u32) -> Option<StatusCode> {
+        const ALL: [StatusCode; 15] = [
+            StatusCode::Normal,
+            StatusCode::Io,
+            StatusCode::Timeout,
+            StatusCode::FrameTooBig,
+            StatusCode::InvalidFrame,
+            StatusCode::VersionMissing,
+            StatusCode::FrameSizeMissing,
+            StatusCode::CapabilitiesMissing,
+            StatusCode::UnsupportedVersion,
+            StatusCode::InvalidFrameSize,
+            StatusCode::Fragmentation,
+            StatusCode::InterlacedFrames,
+            StatusCode::FrameIdNotFound,
+            StatusCode::Resources,
+            StatusCode::Unknown,
+        ];
+        ALL.into_iter().find(|code| code.number() == number)
+    }
 }

@@ -4,6 +4,7 @@
 
 use weir_net::{ConnectionFault, ReceiveOutcome, SendOutcome};
 
+use crate::agent::AgentStream;
 use crate::multiplexer::SharedStream;
 use crate::service::LocalService;
 
@@ -12,6 +13,8 @@ use crate::service::LocalService;
 pub enum Indirect {
     /// A stream of a connection that also carries others.
     Shared(SharedStream),
+    /// An exchange on a connection to an agent. It carries frames, not bytes: see [`AgentStream`].
+    Agent(AgentStream),
     /// A service that answers in place of a server.
     Local(LocalService),
     Closed,
@@ -23,7 +26,7 @@ impl Indirect {
         match self {
             Indirect::Shared(shared) => shared.input(),
             Indirect::Local(service) => service.output(),
-            Indirect::Closed => &[],
+            Indirect::Agent(_) | Indirect::Closed => &[],
         }
     }
 
@@ -32,7 +35,7 @@ impl Indirect {
         match self {
             Indirect::Shared(shared) => shared.consume(count),
             Indirect::Local(service) => service.consume(count),
-            Indirect::Closed => {}
+            Indirect::Agent(_) | Indirect::Closed => {}
         }
     }
 
@@ -41,6 +44,7 @@ impl Indirect {
         match self {
             Indirect::Shared(shared) => shared.receive(limit),
             Indirect::Local(service) => service.receive(),
+            Indirect::Agent(agent) => agent.fault().map_or(ReceiveOutcome::Nothing, ReceiveOutcome::Failed),
             Indirect::Closed => ReceiveOutcome::End,
         }
     }
@@ -49,7 +53,7 @@ impl Indirect {
     pub(super) fn flush(&mut self) -> SendOutcome {
         match self {
             Indirect::Shared(shared) => shared.flush(),
-            Indirect::Local(_) | Indirect::Closed => SendOutcome::All,
+            Indirect::Agent(_) | Indirect::Local(_) | Indirect::Closed => SendOutcome::All,
         }
     }
 
@@ -57,7 +61,7 @@ impl Indirect {
     pub(super) fn has_pending(&self) -> bool {
         match self {
             Indirect::Shared(shared) => shared.has_pending(),
-            Indirect::Local(_) | Indirect::Closed => false,
+            Indirect::Agent(_) | Indirect::Local(_) | Indirect::Closed => false,
         }
     }
 
@@ -65,7 +69,7 @@ impl Indirect {
     pub(super) fn shut(&self) -> bool {
         match self {
             Indirect::Shared(shared) => shared.shut(),
-            Indirect::Local(_) | Indirect::Closed => false,
+            Indirect::Agent(_) | Indirect::Local(_) | Indirect::Closed => false,
         }
     }
 
@@ -73,6 +77,7 @@ impl Indirect {
     pub(super) fn ended(&self) -> bool {
         match self {
             Indirect::Shared(shared) => shared.ended(),
+            Indirect::Agent(agent) => agent.fault().is_some(),
             Indirect::Local(service) => service.ended(),
             Indirect::Closed => true,
         }
@@ -82,6 +87,7 @@ impl Indirect {
     pub(super) fn peer_closed(&self) -> bool {
         match self {
             Indirect::Shared(shared) => shared.peer_closed(),
+            Indirect::Agent(agent) => agent.fault().is_some(),
             Indirect::Local(service) => service.ended(),
             Indirect::Closed => true,
         }
@@ -91,6 +97,7 @@ impl Indirect {
     pub(super) fn is_broken(&self) -> bool {
         match self {
             Indirect::Shared(shared) => shared.fault().is_some(),
+            Indirect::Agent(agent) => agent.fault().is_some(),
             Indirect::Local(_) | Indirect::Closed => false,
         }
     }
@@ -99,6 +106,7 @@ impl Indirect {
     pub(super) fn fault(&self) -> Option<ConnectionFault> {
         match self {
             Indirect::Shared(shared) => shared.fault(),
+            Indirect::Agent(agent) => agent.fault(),
             Indirect::Local(_) | Indirect::Closed => None,
         }
     }
@@ -107,7 +115,7 @@ impl Indirect {
     pub(super) fn is_quiet(&self) -> bool {
         match self {
             Indirect::Shared(shared) => shared.is_quiet(),
-            Indirect::Local(_) | Indirect::Closed => false,
+            Indirect::Agent(_) | Indirect::Local(_) | Indirect::Closed => false,
         }
     }
 
@@ -115,7 +123,7 @@ impl Indirect {
     pub(super) fn has_slack(&self) -> bool {
         match self {
             Indirect::Shared(shared) => shared.has_slack(),
-            Indirect::Local(_) | Indirect::Closed => false,
+            Indirect::Agent(_) | Indirect::Local(_) | Indirect::Closed => false,
         }
     }
 
@@ -123,7 +131,7 @@ impl Indirect {
     pub(super) fn shrink_input(&mut self) {
         match self {
             Indirect::Shared(shared) => shared.shrink_input(),
-            Indirect::Local(_) | Indirect::Closed => {}
+            Indirect::Agent(_) | Indirect::Local(_) | Indirect::Closed => {}
         }
     }
 
@@ -131,6 +139,7 @@ impl Indirect {
     pub(super) fn received(&self) -> u64 {
         match self {
             Indirect::Shared(shared) => shared.received,
+            Indirect::Agent(agent) => agent.received,
             Indirect::Local(service) => service.produced(),
             Indirect::Closed => 0,
         }
@@ -140,6 +149,7 @@ impl Indirect {
     pub(super) fn sent(&self) -> u64 {
         match self {
             Indirect::Shared(shared) => shared.sent,
+            Indirect::Agent(agent) => agent.sent,
             Indirect::Local(_) | Indirect::Closed => 0,
         }
     }

@@ -1,0 +1,380 @@
+//! A connection to an agent, which carries exchanges (SPOP): a NOTIFY frame goes out, and its ACK comes back.
+//!
+//! One task owns the connection. It sends the frames of all exchanges with one call, and wakes the task of each exchange that was
+//! answered:
+//!
+//! ```text
+//!   opened ──► HAPROXY-HELLO, AGENT-HELLO ──► exchanges ──► HAPROXY-DISCONNECT ──► AGENT-DISCONNECT, closed
+//!                  │                              │
+//!                  └── refused, closed ───────────┴── an invalid frame, a fault: every exchange in flight fails
+//! ```
+//!
+//! With pipelining on both sides many exchanges are in flight at once, and the agent may answer them in any order.
+
+mod stream;
+
+use std::cell::{Cell, RefCell};
+use std::os::fd::{AsFd, AsRawFd};
+use std::rc::Rc;
+
+use weir_net::{Connection, ConnectionFault, ReceiveOutcome, SendOutcome};
+use weir_sched::TaskKey;
+use weir_spop::{AgentConnection, AgentEvent, AgentLimits, StatusCode};
+use weir_sys::Errno;
+use weir_tls::Facts;
+
+use crate::multiplexer::TurnEnd;
+
+pub use stream::{AgentStream, Notified};
+
+/// A connection to an agent, and its exchanges.
+#[derive(Debug)]
+pub struct AgentMultiplexer {
+    inner: RefCell<AgentState>,
+    /// The parameters of the TLS session.
+    facts: Option<Box<Facts>>,
+    /// The task that owns the connection.
+    owner: Cell<TaskKey>,
+    /// Whether the owner was woken and has not run yet.
+    woken: Cell<bool>,
+}
+
+#[derive(Debug)]
+struct AgentState {
+    connection: Connection,
+    engine: AgentConnection,
+    /// The exchanges in flight, in the order of their numbers.
+    exchanges: Vec<Exchange>,
+    /// The number of the next exchange: odd, as HAProxy's.
+    next: u32,
+    /// Why no exchange can go on. `None` while the connection works.
+    fault: Option<AgentFault>,
+    /// Whether the agent said hello.
+    is_ready: bool,
+    /// How many exchanges may be in flight.
+    places: u32,
+    /// Tasks that wait for the agent's hello.
+    greeting_waiters: Vec<TaskKey>,
+    /// Answers to exchanges that were given up, since the last report.
+    late: u64,
+    /// Whether the connection takes no more exchanges.
+    is_leaving: bool,
+}
+
+#[derive(Debug)]
+struct Exchange {
+    number: u32,
+    /// The task to wake. `None` if the exchange was given up.
+    task: Option<TaskKey>,
+    /// The payload of its ACK: a list of actions.
+    answer: Option<Vec<u8>>,
+}
+
+/// Why a connection to an agent failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AgentFault {
+    /// The transport broke or was closed.
+    Transport(ConnectionFault),
+    /// The agent broke the protocol: the status that it was sent.
+    Protocol(StatusCode),
+    /// The agent left with this status, which may be one of its own.
+    Left(u32),
+}
+
+impl AgentFault {
+    /// The status code of SPOP (SPOE.txt, 3.5) that describes the fault. An agent that leaves normally was not expected to.
+    pub fn status(self) -> u32 {
+        match self {
+            AgentFault::Transport(_) | AgentFault::Left(0) => StatusCode::Io.number(),
+            AgentFault::Protocol(status) => status.number(),
+            AgentFault::Left(status) => status,
+        }
+    }
+}
+
+/// The progress of the handshake with an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AgentGreeting {
+    Awaited,
+    Complete,
+    Failed(AgentFault),
+}
+
+impl AgentState {
+    /// Sends the queued frames. True if all of them were sent.
+    fn flush(&mut self) -> bool {
+        if self.engine.output().is_empty() {
+            return true;
+        }
+        match self.connection.send(self.engine.output(), false) {
+            SendOutcome::All => self.engine.flushed(self.engine.output().len()),
+            SendOutcome::Part(count) => self.engine.flushed(count),
+            SendOutcome::Failed(fault) => self.fail(AgentFault::Transport(fault)),
+        }
+        self.engine.output().is_empty()
+    }
+
+    /// Receives frames and distributes them. True if there may be more.
+    fn receive(&mut self) -> bool {
+        let mut fresh = !self.connection.input().is_empty();
+        for _ in 0..ROUNDS {
+            if fresh {
+                self.distribute();
+            }
+            if self.fault.is_some() {
+                return false;
+            }
+            match self.connection.receive_bulk() {
+                ReceiveOutcome::Bytes(_) => fresh = true,
+                ReceiveOutcome::Nothing => return false,
+                ReceiveOutcome::End => self.fail(AgentFault::Transport(ConnectionFault::Io(Errno::CONNRESET))),
+                ReceiveOutcome::Full => self.fail(AgentFault::Protocol(StatusCode::FrameTooBig)),
+                ReceiveOutcome::Failed(fault) => self.fail(AgentFault::Transport(fault)),
+            }
+        }
+        true
+    }
+
+    fn distribute(&mut self) {
+        loop {
+            let (used, event) = self.engine.receive(self.connection.input());
+            match event {
+                None => {
+                    self.connection.consume(used);
+                    return;
+                }
+                Some(AgentEvent::Ready { pipelining, .. }) => {
+                    self.places = if pipelining { MAX_EXCHANGES } else { 1 };
+                    self.is_ready = true;
+                    self.greeting_waiters.drain(..).for_each(weir_sched::wake);
+                }
+                // As in HAProxy, the ABORT flag has no effect: the actions apply.
+                Some(AgentEvent::Ack { stream_id, frame_id, payload, .. }) => {
+                    let number = u32::try_from(stream_id).ok().filter(|number| *number < self.next && number % 2 == 1);
+                    let Some(number) = number.filter(|_| frame_id == FRAME_ID) else {
+                        self.engine.disconnect(StatusCode::FrameIdNotFound);
+                        self.fail(AgentFault::Protocol(StatusCode::FrameIdNotFound));
+                        return;
+                    };
+                    self.late += u64::from(settle(&mut self.exchanges, number, payload));
+                }
+                Some(AgentEvent::Disconnected { status, .. }) => self.fail(AgentFault::Left(status)),
+                Some(AgentEvent::Failed(status)) => self.fail(AgentFault::Protocol(status)),
+            }
+            self.connection.consume(used);
+        }
+    }
+}
+
+impl AgentState {
+    fn position(&self, number: u32) -> Option<usize> {
+        position(&self.exchanges, number)
+    }
+
+    fn fail(&mut self, fault: AgentFault) {
+        if self.fault.is_none() {
+            self.fault = Some(fault);
+            self.is_leaving = true;
+            self.greeting_waiters.drain(..).for_each(weir_sched::wake);
+            self.exchanges.iter().filter_map(|exchange| exchange.task).for_each(weir_sched::wake);
+        }
+    }
+
+    /// Exchanges in flight that their streams gave up.
+    fn abandoned(&self) -> usize {
+        self.exchanges.iter().filter(|exchange| exchange.task.is_none()).count()
+    }
+
+    /// Whether another exchange may begin now.
+    fn takes_more(&self) -> bool {
+        !self.is_leaving && self.exchanges.len() < self.places as usize
+    }
+}
+
+fn position(exchanges: &[Exchange], number: u32) -> Option<usize> {
+    exchanges.binary_search_by_key(&number, |exchange| exchange.number).ok()
+}
+
+/// Records the end of an exchange and wakes its task. Returns true for the answer to an exchange that was given up. A second answer is
+/// dropped.
+fn settle(exchanges: &mut Vec<Exchange>, number: u32, answer: &[u8]) -> bool {
+    let at = position(exchanges, number).filter(|at| exchanges[*at].answer.is_none());
+    let Some(at) = at else { return false };
+    let Some(task) = exchanges[at].task else {
+        exchanges.remove(at);
+        return true;
+    };
+    exchanges[at].answer = Some(answer.to_vec());
+    weir_sched::wake(task);
+    false
+}
+
+impl AgentMultiplexer {
+    /// Takes over a connection to an agent, and queues the hello. [`AgentMultiplexer::own`] sets its owner.
+    pub fn new(connection: Connection, limits: AgentLimits<'_>) -> Rc<Self> {
+        let facts = connection.tls().cloned().map(Box::new);
+        Rc::new(AgentMultiplexer {
+            inner: RefCell::new(AgentState {
+                connection,
+                engine: AgentConnection::new(limits),
+                exchanges: Vec::new(),
+                next: 1,
+                fault: None,
+                is_ready: false,
+                places: 1,
+                greeting_waiters: Vec::new(),
+                late: 0,
+                is_leaving: false,
+            }),
+            facts,
+            owner: Cell::new(TaskKey::NONE),
+            woken: Cell::new(false),
+        })
+    }
+
+    /// Makes this task the owner of the connection.
+    pub fn own(&self, task: TaskKey) {
+        self.owner.set(task);
+        self.inner.borrow().connection.descriptor().set_owner(task);
+    }
+
+    /// One scheduling round of the owner. Receives, then sends the queued frames.
+    pub fn turn(&self) -> TurnEnd {
+        self.woken.set(false);
+        let mut inner = self.inner.borrow_mut();
+        let more = inner.fault.is_none() && inner.receive();
+        let flushed = inner.flush();
+        match inner.fault {
+            // A fault of the protocol is reported to the agent before the close.
+            Some(AgentFault::Protocol(_)) if !flushed => TurnEnd::Quiet,
+            Some(_) => TurnEnd::Over,
+            None if more => TurnEnd::More,
+            None => TurnEnd::Quiet,
+        }
+    }
+
+    /// A stream for one exchange on this connection.
+    pub fn stream(self: &Rc<Self>) -> AgentStream {
+        AgentStream::new(Rc::clone(self))
+    }
+
+    /// The progress of the handshake. The current task is woken when it ends.
+    pub fn greeting(&self) -> AgentGreeting {
+        let mut inner = self.inner.borrow_mut();
+        match inner.fault {
+            Some(fault) => AgentGreeting::Failed(fault),
+            None if inner.is_ready => AgentGreeting::Complete,
+            None => {
+                let task = weir_sched::current();
+                if !inner.greeting_waiters.contains(&task) {
+                    inner.greeting_waiters.push(task);
+                }
+                AgentGreeting::Awaited
+            }
+        }
+    }
+
+    /// How many exchanges may be in flight at once: 1 until the agent's hello, and for an agent without pipelining.
+    pub fn stream_limit(&self) -> u32 {
+        self.inner.borrow().places
+    }
+
+    /// Whether the connection takes no more exchanges.
+    pub fn is_closing(&self) -> bool {
+        self.inner.borrow().is_leaving
+    }
+
+    /// Whether as many exchanges are in flight as the connection may carry, or its output is stuck.
+    pub fn is_clogged(&self) -> bool {
+        let inner = self.inner.borrow();
+        !inner.takes_more() || inner.is_ready && !inner.engine.may_notify()
+    }
+
+    /// Whether the pool or a stream uses the connection, besides its owner.
+    pub fn is_wanted(self: &Rc<Self>) -> bool {
+        Rc::strong_count(self) > 1
+    }
+
+    /// Notifies the owner that a reference to the connection was dropped.
+    pub fn give_up(&self) {
+        self.touch();
+    }
+
+    /// Sends HAPROXY-DISCONNECT (SPOE.txt, 3.2.8). The agent answers it and closes.
+    pub fn leave(&self) {
+        let mut inner = self.inner.borrow_mut();
+        inner.is_leaving = true;
+        if inner.fault.is_none() {
+            inner.engine.disconnect(StatusCode::Normal);
+        }
+    }
+
+    /// Whether frames are queued for the agent.
+    pub fn has_output(&self) -> bool {
+        !self.inner.borrow().engine.output().is_empty()
+    }
+
+    /// Bytes sent so far.
+    pub fn bytes_sent(&self) -> u64 {
+        self.inner.borrow().connection.sent
+    }
+
+    /// The fault that ended the connection.
+    pub fn fault(&self) -> Option<AgentFault> {
+        self.inner.borrow().fault
+    }
+
+    /// Breaks the connection. Its exchanges fail.
+    pub fn close(&self) {
+        self.inner.borrow_mut().fail(AgentFault::Transport(ConnectionFault::Io(Errno::CONNRESET)));
+    }
+
+    /// The parameters of the TLS session.
+    pub fn tls(&self) -> Option<&Facts> {
+        self.facts.as_deref()
+    }
+
+    /// Calls `look` with the underlying connection.
+    pub fn look<R>(&self, look: impl FnOnce(&Connection) -> R) -> R {
+        look(&self.inner.borrow().connection)
+    }
+
+    /// The connection's file descriptor number.
+    pub fn descriptor(&self) -> i32 {
+        self.look(|connection| connection.descriptor().as_fd().as_raw_fd())
+    }
+
+    /// The connection's state in `name=value` pairs, for debugging.
+    pub fn summary(&self) -> String {
+        let inner = self.inner.borrow();
+        format!(
+            "exchanges={} abandoned={} begun={} ready={} places={} out={} leaving={}",
+            inner.exchanges.len(),
+            inner.abandoned(),
+            inner.next / 2,
+            u8::from(inner.is_ready),
+            inner.places,
+            inner.engine.output().len(),
+            u8::from(inner.is_leaving),
+        )
+    }
+
+    /// The number of late answers since the last call: those to exchanges that were given up.
+    pub fn take_late(&self) -> u64 {
+        std::mem::take(&mut self.inner.borrow_mut().late)
+    }
+
+    /// Wakes the owner to send.
+    fn touch(&self) {
+        if !self.woken.replace(true) {
+            weir_sched::wake(self.owner.get());
+        }
+    }
+}
+
+/// The frame of an exchange. It has only one.
+const FRAME_ID: u64 = 1;
+/// Maximum number of receives in one scheduling round.
+const ROUNDS: usize = 12;
+/// Exchanges in flight on one connection. More of them take further connections, as streams of HTTP/2 do.
+pub const MAX_EXCHANGES: u32 = 100;
