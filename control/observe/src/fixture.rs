@@ -147,6 +147,7 @@ pub(crate) fn options<'o>(
 ) -> ProcessValues<'o> {
     ProcessValues {
         files: SharedFiles::new(SystemFiles),
+        variable_names: Arc::default(),
         workers: 1,
         connections: 1000,
         open_files: 2000,

@@ -103,6 +103,7 @@ impl MasterView {
         let hostname = users::host_name();
         let options = ProcessValues {
             files: SharedFiles::default(),
+            variable_names: Arc::default(),
             workers: 1,
             connections: 0,
             open_files,

@@ -162,6 +162,7 @@ impl Lifecycle {
             weir_sched::spawn_shared(&CLOSING, &every_worker, wake_sessions_for(window));
         }
         self.wait_for_the_last().await;
+        self.dismiss_agents().await;
         weir_logs::forward::drain(&self.parts.forwards).await;
         weir_sched::stop();
     }
@@ -217,6 +218,19 @@ impl Lifecycle {
                 self.messages.warning("soft-stop running for too long, performing a hard-stop.");
                 return;
             }
+        }
+    }
+
+    /// Tells agents that the process leaves, and gives them a moment to answer.
+    async fn dismiss_agents(&self) {
+        let deadline = after(FAREWELL);
+        let instance = &self.parts.instance;
+        for worker in 0..weir_sched::worker_count() {
+            let of_worker = Arc::clone(instance);
+            let _ = weir_sched::send_to(worker, move || weir_stream::spoe::dismiss_agents(&of_worker));
+        }
+        while weir_stream::spoe::open_agents(instance) > 0 && weir_sched::now() < deadline {
+            sleep_until(weir_sched::now().after(FAREWELL_STEP_MS)).await;
         }
     }
 
@@ -411,6 +425,10 @@ static CLOSING: WorkKind = WorkKind::new("connections to close");
 const ACCEPTING_MS: u64 = 10;
 /// How often a stopping process checks whether the last connection has closed, in milliseconds.
 const LOOK_MS: u64 = 1_000;
+/// How long agents may take to answer the farewell.
+const FAREWELL: Duration = Duration::from_millis(500);
+/// Interval of the check whether they have.
+const FAREWELL_STEP_MS: u64 = 10;
 /// How often idle connections check whether they are due to close, in milliseconds.
 const CLOSING_MS: u64 = 50;
 

@@ -80,7 +80,7 @@ pub(super) fn backend(
             key: settings.dynamic_cookie_key.as_ref().map(ToString::to_string),
         },
         outliers: settings.outlier_ejection.as_ref().map(outlier_rules),
-        judges_responses: config.mode() == weir_model::Mode::Http,
+        judges_responses: matches!(config.mode(), weir_model::Mode::Http | weir_model::Mode::Spop),
     };
     let servers =
         config.servers.iter().map(|known| server(&config.name, known, global, options, errors)).collect();

@@ -9,6 +9,7 @@
 mod backends;
 mod checks;
 mod client;
+mod engines;
 mod events;
 #[cfg(test)]
 mod fixture;
@@ -38,7 +39,7 @@ use std::time::Duration;
 use weir_backend::counters::{BackendCounters, FrontendCounters, ProcessRates};
 use weir_events::LogSink;
 use weir_expr::context::DetachedContext;
-use weir_expr::{Context as _, SetCondition, TimeZone, Value, VariableStore};
+use weir_expr::{Context as _, SetCondition, TimeZone, Value, VariableNames, VariableStore};
 use weir_http::CaseMap;
 use weir_model::{ConnectionSharing, ProcessValue, RulesetKind};
 use weir_net::{ConnectionLimit, SocketSizes};
@@ -81,6 +82,8 @@ pub struct ProcessValues<'o> {
     pub frontend_connections: Option<u32>,
     pub events: &'o EventSinks,
     pub files: SharedFiles,
+    /// The names of the configuration's variables.
+    pub variable_names: Arc<VariableNames>,
     /// Resolves host names.
     pub resolver: &'o dyn Resolver,
     /// Server states saved by a previous process.
@@ -263,6 +266,7 @@ fn make_proxy(
     };
     let configured_tls = shared.tls.servers(&config);
     let log_sinks = logs::of_proxy(&config, global, options, &mut shared.sinks, errors);
+    let engines = engines::of_proxy(&config, global, options, &mut shared.sinks, errors);
     let log_tag = config.settings.logging.tag.as_deref().or(global.log_tag.as_deref()).unwrap_or(DEFAULT_TAG);
     let frontend_limit = config.settings.maxconn.or(options.frontend_connections).filter(|limit| *limit > 0);
     let limit = frontend_limit.unwrap_or(options.connections);
@@ -286,6 +290,8 @@ fn make_proxy(
         used_userlists: config.used_userlists(),
         log_timing: weir_stream::log::LogTiming::of(&config),
         timeouts: weir_stream::deadlines::StreamTimeouts::of_proxy(&config.settings.timeouts),
+        engine_events: engines.iter().fold(0, |bits, engine| bits | engine.event_bits()),
+        engines,
         rulesets: rulesets(&config),
         name: Arc::from(&*config.name),
         config,

@@ -184,6 +184,7 @@ fn built(text: &str) -> (Instance, EventSinks) {
     };
     let options = ProcessValues {
         files: SharedFiles::default(),
+        variable_names: Arc::default(),
         workers: 1,
         connections: 100,
         open_files: 100,

@@ -16,6 +16,7 @@ mod headers;
 mod mirror;
 mod names;
 mod process;
+mod spoe_group;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -52,6 +53,7 @@ pub static ACTIONS: ActionTable = ActionTable::new(&[
     tables::ROWS,
     auth_request::ROWS,
     mirror::ROWS,
+    spoe_group::ROWS,
     NOT_YET,
 ]);
 
@@ -68,7 +70,6 @@ const NOT_YET: &[ActionRow] = &[
     ActionRow::not_yet("dgram-drop", "", "drop a QUIC packet"),
     ActionRow::not_yet("expect-netscaler-cip", "layer4", "expect a NetScaler client address header"),
     ActionRow::not_yet("send-retry", "", "answer a QUIC packet with a Retry"),
-    ActionRow::not_yet("send-spoe-group", "<engine-name> <group-name>", "ask an agent"),
     ActionRow::not_yet("set-headers-bin", "<expr> [ prefix <str> ]", "set headers from a binary list"),
     ActionRow::removed("block", "use 'deny' instead."),
 ];

@@ -1,9 +1,12 @@
 //! Moments and deadlines on the worker's clock.
 
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use weir_expr::WallTime;
-use weir_sched::Tick;
+use weir_sched::{Tick, wait};
 
 /// The same moment on the monotonic and the wall clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,3 +64,20 @@ pub(crate) fn passed(deadline: Tick) -> bool {
 pub(crate) fn tick_of_us(monotonic_us: u64) -> Tick {
     Tick::from_ms(monotonic_us / 1000)
 }
+/// Runs a future of the current task at most until `deadline`. `None` if it was late. The future may wait with deadlines of its own.
+pub(crate) async fn within<T>(deadline: Tick, mut future: impl Future<Output = T> + Unpin) -> Option<T> {
+    poll_fn(|context| {
+        if passed(deadline) {
+            return Poll::Ready(None);
+        }
+        let outcome = Pin::new(&mut future).poll(context).map(Some);
+        if outcome.is_pending() {
+            // The task has one deadline, which the future has just set for its own wait.
+            let own = weir_sched::deadline(weir_sched::current()).unwrap_or(Tick::NEVER);
+            let _ = Pin::new(&mut wait(own.min(deadline))).poll(context);
+        }
+        outcome
+    })
+    .await
+}
+

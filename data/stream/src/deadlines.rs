@@ -15,6 +15,8 @@
 //! | more bytes, for rules | `inspect-delay` | the first rule | rules decide with the bytes received |
 //! | a slot | `queue`, else `connect` | entering the queue | 503, `sQ` |
 //! | a connection | `connect` | the attempt | another attempt, or 503, `sC` |
+//! | an agent's hello | `connect` and `server` | the connection | another attempt, or the exchange fails |
+//! | an agent's answer | `server` | the messages | the exchange fails |
 //! | the pause before a retry | one second, or `connect` if shorter | the failure | the retry starts |
 //! | the end of a tarpit | `tarpit`, else `connect` | the rule | 500, `PT` |
 //! | the end of a pause | the time of the rule | the rule | the stream continues |
@@ -255,6 +257,17 @@ impl While {
     /// Waits for a connection to a server.
     pub(crate) fn connection(timeouts: &StreamTimeouts, now: Tick) -> Self {
         While::server(timeouts.connect, now)
+    }
+
+    /// Waits for an agent's hello.
+    pub(crate) fn greeting(timeouts: &StreamTimeouts, now: Tick) -> Self {
+        let (connect, server) = (timeouts.connect.from(now), timeouts.server.from(now));
+        While::Once { client: Tick::NEVER, server: connect.min(server) }
+    }
+
+    /// Waits for an agent's answer.
+    pub(crate) fn acknowledgement(timeouts: &StreamTimeouts, now: Tick) -> Self {
+        While::server(timeouts.server, now)
     }
 
     /// Waits for the end of a tarpit. Without a timeout it ends immediately.

@@ -10,6 +10,7 @@
 mod bandwidth;
 mod compression;
 mod shared_bandwidth;
+mod spoe;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -33,7 +34,7 @@ use crate::stream::attached::Attachment;
 
 /// Every filter, in the order used in error messages.
 pub(crate) static FILTERS: FilterTable =
-    FilterTable::new(&[bandwidth::ROWS, compression::ROWS, trace::ROWS, NOT_YET]);
+    FilterTable::new(&[bandwidth::ROWS, compression::ROWS, trace::ROWS, spoe::ROWS, NOT_YET]);
 
 /// The row of a filter.
 type Row = rows::Row<FilterReader>;
@@ -43,7 +44,6 @@ const NOT_YET: &[Row] = &[
     Row::not_yet("cache", "<name>", "keep responses in a cache"),
     Row::not_yet("fcgi-app", "<name>", "speak FastCGI with servers"),
     Row::not_yet("opentracing", "[id <id>] config <file>", "report streams to OpenTracing"),
-    Row::not_yet("spoe", "[engine <name>] config <file>", "ask agents"),
 ];
 
 /// The arguments of a filter, and its effect on a stream.

@@ -26,6 +26,7 @@ use weir_vocabulary::{Objects, ViewedProxy, server_by_name};
 
 use crate::closing::ClosingWindow;
 use crate::process_counters::ProcessCounters;
+use crate::spoe::Engine;
 use crate::variables::VariableLimits;
 pub use references::{LocalInstance, ProxyRef, WorkerInstance, local};
 use service::Statistics;
@@ -297,6 +298,10 @@ pub struct Proxy {
     pub log_timing: crate::log_timing::LogTiming,
     /// The proxy's timeouts in the compact form of streams.
     pub timeouts: crate::deadlines::StreamTimeouts,
+    /// The engines that ask agents, in the order of their filters.
+    pub engines: Vec<Engine>,
+    /// Bit set of the [`SpoeEvent`](weir_model::SpoeEvent)s for which an engine has messages.
+    pub engine_events: u8,
     /// Bit set of the [`RulesetKind`]s for which the proxy has rules.
     pub rulesets: u32,
 }
@@ -415,6 +420,12 @@ impl Proxy {
     #[inline]
     pub fn is_http(&self) -> bool {
         self.config.settings.mode == Mode::Http
+    }
+
+    /// Whether the servers are agents.
+    #[inline]
+    pub fn is_spop(&self) -> bool {
+        self.config.settings.mode == Mode::Spop
     }
 
     /// Whether streams connect to the client's original destination: `option transparent` without servers.

@@ -54,6 +54,7 @@ mod rules;
 pub mod server;
 pub mod session;
 mod silence;
+pub mod spoe;
 mod statistics;
 pub mod stream;
 mod subrequest;

@@ -25,6 +25,10 @@ pub struct ProcessCounters {
     pub mirrors: weir_sync::Counter,
     /// Requests that `mirror` rules gave up: too many at a time, a body above its limit, or a loop.
     pub mirrors_dropped: weir_sync::Counter,
+    /// Open connections to agents.
+    pub agent_connections: weir_sync::Gauge,
+    /// Answers of agents to exchanges that were given up. Their actions are dropped.
+    pub late_agent_answers: weir_sync::Counter,
 }
 
 impl Default for ProcessCounters {
@@ -40,6 +44,8 @@ impl Default for ProcessCounters {
             auth_requests_failed: weir_sync::Counter::new(),
             mirrors: weir_sync::Counter::new(),
             mirrors_dropped: weir_sync::Counter::new(),
+            agent_connections: weir_sync::Gauge::new(),
+            late_agent_answers: weir_sync::Counter::new(),
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Shared by HTTP and TCP: [`Stream::reach_server`] returns with a lease and a connection.
 
+mod agents;
 pub mod assign;
 mod carrier;
 pub mod connect;
@@ -20,6 +21,7 @@ use weir_containers::PooledFuture;
 
 use crate::ending::During;
 use crate::entry::StreamSide;
+use crate::spoe;
 use crate::stream::PhaseResult;
 use crate::stream::phases::ServerPhase;
 
@@ -45,6 +47,9 @@ impl ServerPhase {
                         self.stream.tracking_mut().remember_server();
                         self.observe(Some(Observation::Connected));
                         self.stream.timers.connect = Some(self.stream.elapsed());
+                        if self.stream.has_events(spoe::SERVER_SESSION) {
+                            PooledFuture::new(self.stream.raise_server_session()).await?;
+                        }
                         return Ok(());
                     }
                     Err(connect::ServerConnectError::Stop(stop)) => return Err(stop),

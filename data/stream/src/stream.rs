@@ -253,6 +253,15 @@ impl Stream {
             )
     }
 
+    /// [`client_left`](Self::client_left) before a server has the request, even after a complete body.
+    pub(crate) fn has_client_left(&mut self) -> bool {
+        if self.client.peer_closed() && self.request.is_known() && !self.request.body.is_done() {
+            // Counts the body's bytes, so that the end behind them is seen. A malformed body is detected when it is forwarded.
+            self.request.body.inspect(&mut self.client);
+        }
+        self.client_left()
+    }
+
     /// Adds the response's head to the logged size, if the frontend logs. `of_server` if a server sent the head.
     pub(crate) fn note_head_size(&mut self, of_server: bool) {
         if !self.frontend.log_sinks.is_empty() {

@@ -17,10 +17,11 @@ use std::time::Duration;
 use weir_containers::PoolBox;
 use weir_http::Kind;
 use weir_mux::{BodyProducer, KeptBody, LocalService, Message, ProducerStep};
+use weir_sys::Address;
 use weir_sched::{Class, TaskKey, Tick, WorkKind};
 
 use crate::admission::Admission;
-use crate::clock;
+use crate::clock::{self, ClockReading};
 use crate::ending::By;
 use crate::entry::StreamHandle;
 use crate::instance::ProxyRef;
@@ -65,6 +66,13 @@ impl Subrequest {
             session.requests.set(2);
             session
         })
+    }
+
+    /// The session of an exchange that the process begins by itself.
+    pub(crate) fn session_of_process(proxy: &ProxyRef) -> Rc<ClientSession> {
+        let frontend = ProxyRef::of_subrequests(proxy.instance());
+        let admitted = Admission::of_subrequest(frontend, 1);
+        ClientSession::new(admitted, Address::Unnamed, None, ClockReading::now(), -1)
     }
 
     /// A request with this head, of HTTP/1, to a backend. `None` if the head is invalid, or the backend disabled or not published. The time until the
@@ -249,7 +257,7 @@ impl Drop for OutcomeReporter {
 }
 
 /// The client side of a sub-request: sends nothing, and never ends.
-struct NoClient;
+pub(crate) struct NoClient;
 
 impl BodyProducer for NoClient {
     fn advance(&mut self, _: usize, _: &mut Vec<u8>) -> ProducerStep {

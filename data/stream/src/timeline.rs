@@ -36,7 +36,11 @@ impl StreamLog {
     pub(crate) fn note_on_timeline(&mut self) {
         let at_ms = |moment: Option<ElapsedTime>| moment.map_or(0, ElapsedTime::ms);
         let slow = at_ms(self.stream.timers.close).saturating_sub(at_ms(self.stream.timers.first_byte));
-        if self.stream.ending.is_error() || self.stream.response.status >= 500 || slow >= SLOW_MS.get() {
+        if self.stream.ending.is_error()
+            || self.stream.response.status >= 500
+            || slow >= SLOW_MS.get()
+            || self.stream.captures.engine_failure().is_some()
+        {
             self.keep_on_timeline();
         }
     }
@@ -47,7 +51,8 @@ impl StreamLog {
         let silent = self.stream.bytes_in() == 0;
         let lasting =
             (self.stream.response.is_tunnel || !self.stream.speaks_http()) && !self.stream.ending.is_error();
-        if (silent && matches!(self.stream.ending.by, By::Client | By::ClientTimeout)) || lasting {
+        let has_failure = self.stream.captures.engine_failure().is_some();
+        if (silent && matches!(self.stream.ending.by, By::Client | By::ClientTimeout)) || (lasting && !has_failure) {
             return;
         }
         let entry = self.entry();
@@ -98,6 +103,9 @@ impl StreamLog {
             entry.set_word(StreamText::Rule, &at.to_string());
         }
         entry.set_word(StreamText::Ending, &self.ended().sentence());
+        if let Some(failure) = self.stream.captures.engine_failure() {
+            entry.set_word(StreamText::Engine, failure);
+        }
         let line = self.line_of_request();
         entry.set_word(StreamText::Request, &line);
         entry

@@ -28,6 +28,11 @@ pub struct Upstream {
 }
 
 impl Upstream {
+    /// An upstream on a new connection, without a connector.
+    pub(crate) fn new(key: u64) -> Self {
+        Upstream { reused: false, ..Upstream::reused(0, key) }
+    }
+
     /// An upstream on a connection that has carried `requests` requests so far.
     pub(crate) fn reused(requests: u32, key: u64) -> Self {
         Upstream {

@@ -66,11 +66,13 @@ pub enum StreamText {
     Rule,
     /// The party that ended the stream, and the phase.
     Ending,
+    /// The engine that failed to ask its agent (SPOE), when and why.
+    Engine,
 }
 
 impl StreamText {
     /// How many there are.
-    pub const COUNT: usize = 8;
+    pub const COUNT: usize = 9;
 }
 
 impl StreamRecord {

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::sync::{PoisonError, RwLock};
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use weir_fingerprint::{Canonical, FormEncoder, Referent};
 
 use crate::sample::Value;
@@ -91,9 +91,11 @@ pub struct VariableNames {
 struct NameTable {
     numbers: HashMap<Box<str>, u32>,
     texts: Vec<Box<str>>,
+    /// The names mentioned in scope `proc`.
+    of_process: HashSet<u32>,
 }
 
-/// The limit of distinct names. Only the configuration and the runtime API create names.
+/// The limit of distinct names. Only the configuration, the runtime API and trusted agents (`option force-set-var`) create names.
 const MAX_NAMES: usize = 1 << 20;
 
 impl VariableNames {
@@ -106,15 +108,19 @@ impl VariableNames {
     pub fn intern(&self, text: &str) -> Result<VariableId, String> {
         let (scope, name) = split_name(text)?;
         let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(number) = names.numbers.get(name) {
-            return Ok(VariableId { scope, name: *number });
+        let number = match names.numbers.get(name) {
+            Some(number) => *number,
+            None if names.texts.len() >= MAX_NAMES => return Err("too many variable names".into()),
+            None => {
+                let number = names.texts.len() as u32;
+                names.texts.push(name.into());
+                names.numbers.insert(name.into(), number);
+                number
+            }
+        };
+        if scope == VariableScope::Process {
+            names.of_process.insert(number);
         }
-        if names.texts.len() >= MAX_NAMES {
-            return Err("too many variable names".into());
-        }
-        let number = names.texts.len() as u32;
-        names.texts.push(name.into());
-        names.numbers.insert(name.into(), number);
         Ok(VariableId { scope, name: number })
     }
 
@@ -123,6 +129,15 @@ impl VariableNames {
         let (scope, name) = split_name(text).ok()?;
         let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
         names.numbers.get(name).map(|number| VariableId { scope, name: *number })
+    }
+
+    /// The names that begin with `prefix`, without it. Each has its number, and whether it was mentioned in scope `proc`.
+    pub fn with_prefix(&self, prefix: &str) -> Vec<(Box<str>, u32, bool)> {
+        let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
+        let behind = |(name, number): (&Box<str>, &u32)| {
+            Some((name.strip_prefix(prefix)?.into(), *number, names.of_process.contains(number)))
+        };
+        names.numbers.iter().filter_map(behind).collect()
     }
 
     /// The name of a variable without its scope.

@@ -179,6 +179,7 @@ const WORDS: [(StreamText, &str); StreamText::COUNT] = [
     (StreamText::Request, "request_line"),
     (StreamText::Rule, "rule"),
     (StreamText::Ending, "ending"),
+    (StreamText::Engine, "engine"),
 ];
 
 fn code(entry: &StreamRecord) -> String {
@@ -246,6 +247,9 @@ fn write_text(entry: &StreamRecord, date: &str, text: &mut String) {
             _ => String::new(),
         };
         let _ = writeln!(text, "  {:>8} {what}{detail}", format!("+{at}"));
+        if moment == StreamMoment::FirstByte && !entry.word(StreamText::Engine).is_empty() {
+            let _ = writeln!(text, "  {:>8} {}", "", entry.word(StreamText::Engine));
+        }
         if moment == StreamMoment::Request && !entry.word(StreamText::Rule).is_empty() {
             let _ = writeln!(text, "  {:>8} last deciding rule: {}", "", entry.word(StreamText::Rule));
         }

@@ -133,6 +133,7 @@ impl Startup {
         let soft = system::descriptor_limit().soft.unwrap_or(u64::MAX);
         ProcessValues {
             files: SharedFiles::new(SystemFiles),
+            variable_names: record.variable_names.clone(),
             workers: self.workers,
             connections: self.capacity.maxconn,
             open_files: u64::from(self.capacity.open_files).min(soft) as u32,

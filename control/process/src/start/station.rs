@@ -135,6 +135,7 @@ impl Station {
         let timeline = Arc::clone(&self.live.record.timelines[worker]);
         weir_stream::timeline::install(timeline, self.tuning.timeline_slow_ms);
         weir_stream::server::idle::start_keeper(Rc::clone(&instance));
+        weir_stream::spoe::warm_up(&instance);
         pulse::start(self.live.clone());
         if worker == 0 {
             pattern_care::start(self.live.clone());

@@ -352,20 +352,11 @@ fn await_answer(
         While::until(weir_sched::Tick::NEVER),
         move |stream, _| match pending.poll() {
             Some(outcome) => Ok(DriveStep::Done(outcome)),
-            None if has_left(stream) => Err(StreamError::close(By::Client, During::Request)),
+            None if stream.has_client_left() => Err(StreamError::close(By::Client, During::Request)),
             None => Ok(DriveStep::Wait(Waits::ONCE)),
         },
         |_, by, _| Err(StreamError::close(by, During::Request)),
     )
-}
-
-/// Whether the client has aborted, even after a complete body.
-fn has_left(stream: &mut Stream) -> bool {
-    if stream.client.peer_closed() && !stream.request.body.is_done() {
-        // Counts the body's bytes, so that the end behind them is seen. A malformed body is detected when it is forwarded.
-        stream.request.body.inspect(&mut stream.client);
-    }
-    stream.client_left()
 }
 
 impl AnswerHeader {

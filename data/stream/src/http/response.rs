@@ -2,8 +2,10 @@
 
 use weir_containers::PooledFuture;
 use weir_model::RulesetKind;
+use weir_model::SpoeEvent;
 
 use crate::rules::RulesetResult;
+use crate::spoe;
 use crate::stream::phases::ResponsePhase;
 use crate::stream::{PhaseResult, ProxySide};
 
@@ -14,6 +16,9 @@ impl ResponsePhase {
         self.stream.log_line().capture_response();
         self.stream.inspection().response_content_rules().await?;
         self.stream.tracking_mut().remember_server_by_response();
+        if self.stream.has_events(&[SpoeEvent::HttpResponse]) {
+            PooledFuture::new(self.stream.raise(&[SpoeEvent::HttpResponse])).await?;
+        }
         if self.has_response_rules(RulesetKind::HttpResponse) {
             PooledFuture::new(self.response_rules(RulesetKind::HttpResponse)).await?;
         }
@@ -59,6 +64,10 @@ impl ResponsePhase {
         if self.stream.rules.begin_response() {
             self.stream.variables.end_request();
             self.stream.charge_variables();
+            if let Some(attached) = &mut self.stream.attached {
+                let early = std::mem::take(&mut attached.early);
+                spoe::set_early(&mut self.stream, early);
+            }
         }
     }
 

@@ -11,6 +11,7 @@ use crate::http::request::target_as;
 use crate::instance::{Proxy, ProxyRef};
 use crate::passwords;
 use crate::rules::RulesetResult;
+use crate::spoe;
 use crate::stream::phases::RequestPhase;
 use crate::stream::rule_state::{RuleKey, RuleList};
 use crate::stream::{PhaseResult, ProxySide, Stream, StreamError};
@@ -71,6 +72,9 @@ impl RequestPhase {
             let time = self.stream.frontend.config.settings.timeouts.http_request;
             self.stream.inspection().wait_for_body(0, time).await?;
         }
+        if self.stream.has_events(spoe::before_request_rules(side)) {
+            PooledFuture::new(self.stream.raise(spoe::before_request_rules(side))).await?;
+        }
         if self.stream.proxy(side).has_rules(RulesetKind::HttpRequest)
             && let RulesetResult::Stop(stop) = self.stream.run_rules(side, RulesetKind::HttpRequest).await?
         {
@@ -129,7 +133,11 @@ impl RequestPhase {
     /// Whether a backend may be chosen: it is not `disabled`, and it is published or `force-be-switch` overrides that. Rules that name any
     /// other backend are skipped. A connection switched to HTTP cannot return to a TCP backend.
     fn may_switch_to(&mut self, backend: &Proxy) -> bool {
-        if backend.config.settings.disabled || (self.stream.session.is_upgraded() && !backend.is_http()) {
+        // A computed name may be that of an agent's backend.
+        if backend.config.settings.disabled
+            || backend.is_spop()
+            || (self.stream.session.is_upgraded() && !backend.is_http())
+        {
             return false;
         }
         backend.is_published() || forces_switch(&mut self.stream)

@@ -2,16 +2,12 @@
 //!
 //! They are those of a client's request, except at the two ends: the head and the body are in memory, and the answer stays there.
 
-use std::future::poll_fn;
-use std::pin::Pin;
-use std::task::Poll;
-
 use weir_backend::Observation;
 use weir_backend::counters::{BackendCounter, ServerCounter};
 use weir_containers::PooledFuture;
 use weir_http::BodySize;
 use weir_mux::{BodyFlow, FlowState, KeptBody};
-use weir_sched::{Tick, wait};
+use weir_sched::Tick;
 
 use super::messages::UpstreamError;
 use crate::counters::CountedEvent;
@@ -33,21 +29,8 @@ impl SubrequestPhase {
         body: Option<KeptBody>,
         deadline: Tick,
     ) -> PhaseResult {
-        let mut exchange = PooledFuture::new(self.exchange(backend, body));
-        let asked = poll_fn(|context| {
-            if weir_sched::now() >= deadline {
-                return Poll::Ready(None);
-            }
-            let outcome = Pin::new(&mut exchange).poll(context).map(Some);
-            if outcome.is_pending() {
-                // The task has one deadline, which the stream has just set for its own wait.
-                let own = weir_sched::deadline(weir_sched::current()).unwrap_or(Tick::NEVER);
-                let _ = Pin::new(&mut wait(own.min(deadline))).poll(context);
-            }
-            outcome
-        })
-        .await;
-        drop(exchange);
+        let exchange = PooledFuture::new(self.exchange(backend, body));
+        let asked = crate::clock::within(deadline, exchange).await;
         asked.unwrap_or_else(|| Err(StreamError::error(504, By::ServerTimeout, self.stream.phase)))
     }
 
@@ -150,6 +133,20 @@ impl SubrequestPhase {
             true => self.stream.conclude(),
             false => self.stream.count_end(),
         }
+    }
+
+    /// Updates the counters at the end of an exchange with an agent.
+    pub(crate) fn conclude_exchange(&mut self) {
+        match self.stream.ending.by {
+            By::Client => self.stream.counts().count(CountedEvent::ClientAbort),
+            By::Server if self.stream.phase == During::Headers => {
+                self.stream.counts().count(CountedEvent::FailedResponse);
+                self.stream.counts().count(CountedEvent::ServerAbort);
+            }
+            _ => {}
+        }
+        self.count_bytes();
+        self.stream.count_end();
     }
 
     /// Counts the bytes exchanged with the server as those of the backend's clients: the sub-request itself is the client.

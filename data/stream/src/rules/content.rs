@@ -19,12 +19,16 @@ use crate::drive::DriveStep;
 use crate::ending::{By, During};
 use crate::errors::MessageDirection;
 use crate::passwords;
+use crate::spoe;
 use crate::stream::phases::InspectionPhase;
 use crate::stream::{PhaseResult, ProxySide, StreamError};
 
 impl InspectionPhase {
     /// Runs the `tcp-request content` rules of one proxy. Each may wait for more data until the inspection delay is over.
     pub(crate) async fn content_rules(&mut self, side: ProxySide) -> PhaseResult {
+        if self.stream.has_events(spoe::before_content(side)) {
+            PooledFuture::new(self.stream.raise(spoe::before_content(side))).await?;
+        }
         if !self.stream.proxy(side).has_rules(RulesetKind::TcpRequestContent) {
             return Ok(());
         }

@@ -1,20 +1,39 @@
-//! A pool's reference to a shared server connection.
+//! A pool's reference to a server connection that carries several streams.
 
 use std::rc::Rc;
 
 use weir_backend::PooledConnection;
-use weir_mux::Multiplexer;
+use weir_mux::{AgentMultiplexer, Multiplexer, StreamConnector};
 
-/// The pool's reference to a shared HTTP/2 connection. The connection closes when its last reference is dropped.
-pub(super) struct Carrier(pub(super) Rc<Multiplexer>);
+/// The pool's reference to a shared connection. The connection closes when its last reference is dropped.
+pub(super) enum Carrier {
+    Http2(Rc<Multiplexer>),
+    Agent(Rc<AgentMultiplexer>),
+}
+
+impl Carrier {
+    /// A stream on the connection that was not opened yet.
+    pub(super) fn unopened(&self) -> StreamConnector {
+        match self {
+            Carrier::Http2(multiplexer) => multiplexer.unopened().into(),
+            Carrier::Agent(connection) => connection.stream().into(),
+        }
+    }
+}
 
 impl PooledConnection for Carrier {
     fn is_fresh(&mut self) -> bool {
-        !self.0.is_closing()
+        match self {
+            Carrier::Http2(multiplexer) => !multiplexer.is_closing(),
+            Carrier::Agent(connection) => !connection.is_closing(),
+        }
     }
 
     fn takes_more(&self) -> bool {
-        !self.0.is_clogged()
+        match self {
+            Carrier::Http2(multiplexer) => !multiplexer.is_clogged(),
+            Carrier::Agent(connection) => !connection.is_clogged(),
+        }
     }
 
     /// A shared connection cannot move: its streams and its owner are tasks of this worker.
@@ -25,6 +44,9 @@ impl PooledConnection for Carrier {
 
 impl Drop for Carrier {
     fn drop(&mut self) {
-        self.0.give_up();
+        match self {
+            Carrier::Http2(multiplexer) => multiplexer.give_up(),
+            Carrier::Agent(connection) => connection.give_up(),
+        }
     }
 }

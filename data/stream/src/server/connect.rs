@@ -58,11 +58,15 @@ impl ServerPhase {
     /// Gets a connection to the leased server: an idle one that may carry this request (the client's own, this worker's, or another
     /// worker's), or a new one.
     pub(super) async fn connect(&mut self) -> Result<(), ServerConnectError> {
-        self.stream.counts().count_server_session();
+        if self.stream.attached.is_none() || !crate::spoe::is_warming(&self.stream) {
+            self.stream.counts().count_server_session();
+        }
         let identity = self.connection_identity();
-        if self.stream.request.is_known() && !self.stream.attempts.fresh_connection_only {
+        let is_exchange = self.stream.backend.is_spop();
+        if (self.stream.request.is_known() || is_exchange) && !self.stream.attempts.fresh_connection_only {
             let scope = self.take_idle_connection(identity.key);
             if self.stream.server.upstream.is_none()
+                && !is_exchange
                 && let Some(scope) = scope
                 && self.stream.frontend.instance().process_counters.len() > 1
             {
@@ -70,7 +74,7 @@ impl ServerPhase {
                     PooledFuture::new(idle::take_over(&self.stream, identity.key, scope)).await;
             }
         }
-        if self.stream.server.upstream.is_none() && self.forces_http2() {
+        if self.stream.server.upstream.is_none() && self.shares_new_connections() {
             PooledFuture::new(self.join_connection(identity.key, identity.private)).await?;
         }
         self.stream.attempts.on_reused_connection = self.stream.server.upstream.is_some();
@@ -92,6 +96,11 @@ impl ServerPhase {
     fn forces_http2(&self) -> bool {
         let forced = |known: KnownServer| known.settings.protocol == Some(Protocol::H2);
         self.stream.backend.is_http() && self.known_server().is_some_and(forced)
+    }
+
+    /// Whether streams may wait for a connection that is being established, because it will carry several.
+    fn shares_new_connections(&self) -> bool {
+        self.stream.backend.is_spop() || self.forces_http2()
     }
 
     /// Joins a connection that is being established, if this request may share it. If it cannot carry another stream, the request opens its
@@ -153,8 +162,8 @@ impl ServerPhase {
             && marks == PacketMarks::default()
             && !self.destination_varies()
         {
-            let header = crate::recycle::bytes();
-            return ConnectionTraits { key: 0, private: false, header, server_name: None };
+            let (header, key) = (crate::recycle::bytes(), crate::spoe::connection_key(&self.stream));
+            return ConnectionTraits { key, private: false, header, server_name: None };
         }
         special_identity(&mut self.stream, transparent, marks)
     }
@@ -191,7 +200,7 @@ impl ServerPhase {
         let in_use = idle::begin_use(&self.stream);
         let ConnectionTraits { key, private, header, server_name } = identity;
         let required = self.websocket_protocol();
-        let _on_its_way = self.announces(required, key, private);
+        let on_its_way = self.announces(required, key, private);
         // In TCP mode the server may speak first, so the PROXY header must not wait for more bytes.
         let more = self.stream.backend.is_http() || !self.stream.client.input().is_empty();
         let greeting = Greeting { bytes: &header, more };
@@ -235,6 +244,11 @@ impl ServerPhase {
             .await;
         connecting.end_tls();
         let connection = connecting.into_connection();
+        if stands.is_ok() && self.stream.backend.is_spop() {
+            let greeted = PooledFuture::new(self.greet_agent(connection, key, private, in_use)).await;
+            drop(on_its_way);
+            return greeted;
+        }
         if stands.is_ok() && self.speaks_http2(required, &connection) {
             return Ok(shared::open(&self.stream, connection, key, private, in_use));
         }
@@ -274,11 +288,15 @@ impl ServerPhase {
 
     /// Lets other streams join a connection that is being established.
     fn announces(&self, required: Option<Protocol>, key: u64, private: bool) -> Option<pending::OnItsWay> {
-        if private || required.is_some() || !self.forces_http2() {
+        if private || required.is_some() || !self.shares_new_connections() {
             return None;
         }
         let server = self.stream.server.lease.as_ref()?.server().key();
-        let places = self.stream.frontend.instance().limits.h2_server.concurrent_streams.saturating_sub(1);
+        let places = match self.stream.backend.is_spop() {
+            true => crate::spoe::places(&self.stream),
+            false => self.stream.frontend.instance().limits.h2_server.concurrent_streams,
+        };
+        let places = places.saturating_sub(1);
         Some(pending::OnItsWay::begin(self.stream.backend.index, server, key, places))
     }
 
@@ -384,7 +402,11 @@ fn special_identity(stream: &mut Stream, transparent: bool, marks: PacketMarks) 
         name: name.as_ref().map(|name| name.as_slice()),
         marks: (marks != PacketMarks::default()).then_some((marks.mark, marks.tos)),
     };
-    let key = if parts == ConnectionParts::default() { 0 } else { KEYS.key(&parts) };
+    // Connections of exchanges differ by their engine, too.
+    let key = match parts == ConnectionParts::default() {
+        true => crate::spoe::connection_key(stream),
+        false => KEYS.key(&parts) ^ crate::spoe::connection_key(stream),
+    };
     // A connection bound to the client's address is private to that client. A connection that announces a client (PROXY header) may carry
     // any request with the same announcement.
     let private = transparent || follows_client;

@@ -177,6 +177,9 @@ fn leased_key(stream: &Stream) -> Option<ServerKey> {
 
 /// The idle connections that this request may reuse. `None` if it may not reuse any.
 pub(super) fn usable(stream: &Stream) -> Option<ReuseScope> {
+    if stream.backend.is_spop() {
+        return Some(ReuseScope::Any);
+    }
     let risky = stream.session.requests.get() <= 1 && !stream.as_server_phase().outlives_idle_connection();
     reuse_scope(stream.backend.servers().settings().http_reuse, risky)
 }
@@ -585,6 +588,18 @@ pub fn forget(proxy: &Proxy, server: ServerKey) {
     for session in crate::worker::sessions() {
         session.drop_own_connection(|own| own.backend == proxy.index && own.server == Some(server));
     }
+}
+
+/// Closes this worker's idle connections to all servers of a proxy.
+pub(crate) fn forget_all(proxy: &Proxy) {
+    let mut away = Vec::new();
+    IDLE_POOLS.with_borrow_mut(|idle_pools| {
+        for pool in idle_pools.get_mut(proxy.index).into_iter().flatten() {
+            pool.sweep(usize::MAX, &mut away);
+            pool.publish_counts(weir_sched::worker_index());
+        }
+    });
+    close(away);
 }
 
 /// Starts the worker's keeper task, which drops connections closed by servers and half of the surplus. A thread that was a worker

@@ -1,4 +1,4 @@
-//! Shared server connections, which carry several streams at once (HTTP/2).
+//! Shared server connections, which carry several streams at once: HTTP/2 here, exchanges with agents in `agents.rs`.
 //!
 //! Each stream on a shared connection holds a [`SharedLease`]. The pool counts the leases and keeps the connection idle after the last
 //! one ends ([`weir_backend::IdlePool`]). The connection has its own task:
@@ -15,7 +15,7 @@ use std::time::Duration;
 use weir_backend::{InUse, PoolSettings, ReuseScope, SharedId};
 use weir_model::Protocol;
 use weir_model::Reuse;
-use weir_mux::{Multiplexer, OwnerHandle, SharedStream, StreamConnector, TurnEnd};
+use weir_mux::{Multiplexer, OwnerHandle, StreamConnector, TurnEnd};
 use weir_net::Connection;
 use weir_sched::{Class, Tick, WorkKind, wait, yield_now};
 
@@ -28,7 +28,7 @@ use crate::stream::Stream;
 use crate::upstream::Upstream;
 
 /// A stream's slot on a pooled connection.
-struct SharedLease {
+pub(super) struct SharedLease {
     pool_key: PoolKey,
     id: SharedId,
 }
@@ -51,24 +51,27 @@ pub(super) fn take(stream: &Stream, key: u64, scope: ReuseScope) -> Option<Upstr
     let server = stream.server.lease.as_ref()?.server();
     let settings = server.settings().pool;
     let worker = weir_sched::worker_index();
-    let (id, requests, shared) = with_pool_of(stream.backend.index, server, |pool| {
+    let (id, requests, connector) = with_pool_of(stream.backend.index, server, |pool| {
         let lent = pool.begin_stream(worker, key, scope, &settings)?;
-        Some((lent.id, lent.requests, lent.connection.0.unopened()))
+        Some((lent.id, lent.requests, lent.connection.unopened()))
     })??;
     // The pool's count includes this request. Other counts include only earlier ones.
     let requests = requests.saturating_sub(1);
     Some(upstream(
-        shared,
+        connector,
         Some(SharedLease { pool_key: PoolKey::new(stream.backend.index, server), id }),
         Upstream::reused(requests, key),
     ))
 }
 
-fn upstream(mut shared: SharedStream, lease: Option<SharedLease>, of: Upstream) -> Upstream {
+pub(super) fn upstream(mut connector: StreamConnector, lease: Option<SharedLease>, of: Upstream) -> Upstream {
+    let mut in_use = of.in_use;
     if let Some(lease) = lease {
-        shared.hold(Box::new(lease));
+        connector.hold(Box::new(lease));
+        // The pool itself counts pooled connections.
+        in_use = None;
     }
-    Upstream { connector: StreamConnector::from(shared), ..of }
+    Upstream { connector, in_use, ..of }
 }
 
 /// Whether the leased server speaks HTTP/2 on this connection: forced by `proto`, or negotiated.
@@ -94,63 +97,81 @@ pub(super) fn open(
         limits.h2_server_pace,
         stream.trace().server_identity(),
     );
-    let never = stream.backend.servers().settings().http_reuse == Reuse::Never;
-    let server = stream.server.lease.as_ref().map(|lease| lease.server()).filter(|_| !private && !never);
     let limit = multiplexer.stream_limit();
-    let worker = weir_sched::worker_index();
-    let lease = server.and_then(|server| {
-        let carrier = Carrier(Rc::clone(&multiplexer));
-        let id = with_pool_of(stream.backend.index, server, |pool| {
-            pool.open_shared(worker, carrier, key, limit)
-        })??;
-        Some(SharedLease { pool_key: PoolKey::new(stream.backend.index, server), id })
-    });
-    // The pool itself counts pooled connections.
-    let in_use = in_use.filter(|_| lease.is_none());
-    let place = lease.as_ref().map(|lease| (lease.pool_key, lease.id));
+    let lease = keep(stream, || Carrier::Http2(Rc::clone(&multiplexer)), key, limit, private);
+    let place = PoolPlace::of(lease.as_ref(), limit);
     let known = stream.as_server_phase().known_server();
     let care = Care {
         place,
-        limit,
         ping: known.and_then(|known| known.settings.idle_ping),
         stuck: stream.backend.config.settings.timeouts.server,
         counted: ConnectionCount::of_server(stream.backend.proxy()),
     };
-    let shared = multiplexer.unopened();
+    let connector = multiplexer.unopened().into();
     let task = weir_sched::spawn(&CONNECTION, Class::Normal, serve(Rc::clone(&multiplexer), care));
     multiplexer.own(task);
-    let of = Upstream { private: private || never, in_use, reused: false, ..Upstream::reused(0, key) };
-    upstream(shared, lease, of)
+    let private = private || is_never_shared(stream);
+    upstream(connector, lease, Upstream { private, in_use, ..Upstream::new(key) })
+}
+
+/// Whether `http-reuse never` applies. It is about HTTP: connections to agents are shared in any case.
+pub(super) fn is_never_shared(stream: &Stream) -> bool {
+    !stream.backend.is_spop() && stream.backend.servers().settings().http_reuse == Reuse::Never
+}
+
+/// Gives a new connection to the pool, with this stream as its first. `None` for a connection that only its client may use.
+pub(super) fn keep(
+    stream: &Stream,
+    carrier: impl FnOnce() -> Carrier,
+    key: u64,
+    limit: u32,
+    private: bool,
+) -> Option<SharedLease> {
+    let server = stream.server.lease.as_ref()?.server();
+    if private || is_never_shared(stream) {
+        return None;
+    }
+    let worker = weir_sched::worker_index();
+    let open = |pool: &mut idle::ServerPool| pool.open_shared(worker, carrier(), key, limit);
+    let id = with_pool_of(stream.backend.index, server, open)??;
+    Some(SharedLease { pool_key: PoolKey::new(stream.backend.index, server), id })
+}
+
+/// The place of a connection in its pool, and what the pool knows about it.
+pub(super) struct PoolPlace {
+    /// `None` for a connection outside the pool, and after its last report.
+    place: Option<(PoolKey, SharedId)>,
+    /// The stream limit last reported to the pool.
+    limit: u32,
+}
+
+impl PoolPlace {
+    pub(super) fn of(lease: Option<&SharedLease>, limit: u32) -> Self {
+        PoolPlace { place: lease.map(|lease| (lease.pool_key, lease.id)), limit }
+    }
+
+    /// Reports the server's stream limit, or the end of new streams, to the pool.
+    pub(super) fn record(&mut self, is_closing: bool, limit: u32) {
+        let Some((pool_key, id)) = self.place else { return };
+        if is_closing {
+            self.place = None;
+            drop(with_pool(pool_key, |pool| pool.retire(id)));
+            return;
+        }
+        if limit != std::mem::replace(&mut self.limit, limit) {
+            with_pool(pool_key, |pool| pool.limit_streams(id, limit));
+        }
+    }
 }
 
 /// State of a connection's task.
 struct Care {
-    /// The connection's pool and its ID there. `None` for a connection outside the pool.
-    place: Option<(PoolKey, SharedId)>,
-    /// The stream limit last reported to the pool.
-    limit: u32,
+    place: PoolPlace,
     /// The interval of PINGs without streams (`idle-ping`).
     ping: Option<Duration>,
     /// How long the server may leave pending output unread before the connection closes.
     stuck: Option<Duration>,
     counted: ConnectionCount,
-}
-
-impl Care {
-    /// Reports the server's stream limit, or the end of new streams, to the pool.
-    fn record(&mut self, multiplexer: &Multiplexer) {
-        self.counted.record(multiplexer);
-        let Some((pool_key, id)) = self.place else { return };
-        if multiplexer.is_closing() {
-            self.place = None;
-            drop(with_pool(pool_key, |pool| pool.retire(id)));
-            return;
-        }
-        let limit = multiplexer.stream_limit();
-        if limit != std::mem::replace(&mut self.limit, limit) {
-            with_pool(pool_key, |pool| pool.limit_streams(id, limit));
-        }
-    }
 }
 
 /// Runs the connection until it closes or is unused.
@@ -162,7 +183,8 @@ async fn serve(multiplexer: Rc<Multiplexer>, mut care: Care) {
     let mut rest = Rest::default();
     loop {
         let turn = multiplexer.turn();
-        care.record(multiplexer);
+        care.counted.record(multiplexer);
+        care.place.record(multiplexer.is_closing(), multiplexer.stream_limit());
         match turn {
             TurnEnd::Over => break,
             TurnEnd::More | TurnEnd::Late => {

@@ -2,8 +2,10 @@
 
 use std::any::Any;
 
+use weir_expr::{Value, VariableId};
 use weir_mux::Message;
 
+use crate::spoe::Call;
 use crate::stream::Stream;
 
 /// A filter's per-stream object that receives stream events. Every method is a no-op by default.
@@ -23,6 +25,12 @@ pub(crate) trait Attachment: Any {
 #[derive(Default)]
 pub(crate) struct Attached {
     filters: Vec<AttachedFilter>,
+    /// The parent of a stream that is an exchange with an agent.
+    pub(crate) call: Option<Box<Call>>,
+    /// The engines were informed of the session with a server.
+    pub(crate) has_server_session: bool,
+    /// Variables of scope `res` that agents set before the response began.
+    pub(crate) early: Vec<(VariableId, Value<'static>)>,
 }
 
 /// One attachment, and the filter that created it.

@@ -19,6 +19,8 @@ struct StreamCaptures {
     passwords: PasswordVerdicts,
     /// `Set-Cookie` values of an authorization server, for the response.
     set_cookies: Vec<Box<[u8]>>,
+    /// The first failure of an engine (SPOE), for the timeline.
+    engine_failure: Option<Box<str>>,
 }
 
 /// The captures of the request or the response.
@@ -73,6 +75,17 @@ impl CapturedValues {
     /// Takes the kept `Set-Cookie` values.
     pub(crate) fn take_set_cookies(&mut self) -> Vec<Box<[u8]>> {
         self.0.as_mut().map(|captured| std::mem::take(&mut captured.set_cookies)).unwrap_or_default()
+    }
+
+    /// Keeps the first failure of an engine. `describe` writes it as a sentence.
+    pub(crate) fn note_engine_failure(&mut self, describe: impl FnOnce() -> String) {
+        self.0.get_or_insert_default().engine_failure.get_or_insert_with(|| describe().into());
+    }
+
+    /// The first failure of an engine.
+    #[inline]
+    pub(crate) fn engine_failure(&self) -> Option<&str> {
+        self.0.as_ref()?.engine_failure.as_deref()
     }
 
     /// `unique-id`. `None` until generated.

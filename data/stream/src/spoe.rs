@@ -1,0 +1,233 @@
+//! Engines that send messages about a stream to agents, and apply what the agents answer (SPOE; manual, 9.3, and SPOE.txt).
+//!
+//! An engine acts at moments of a stream, beside the rules: before a ruleset, when a server was reached, or where a rule sends a group. It
+//! does not see payload, so bodies are spliced and requests retried as without it. For each moment it writes one NOTIFY and waits for the
+//! agent's ACK:
+//!
+//! ```text
+//!   moment ── messages that apply ──► exchange: a stream of its own to a server of the agent's backend ──► actions ──► the rules
+//!                  └── none: nothing is sent        └── failed: a variable, a log line, the engine is off for this stream
+//! ```
+//!
+//! The exchange runs inside the task of its stream (`exchange.rs`). Agents' connections are shared by all streams of a worker
+//! (`server/agents.rs`).
+
+mod actions;
+mod connections;
+mod engine;
+mod exchange;
+mod failure;
+mod messages;
+
+use std::cell::Cell;
+use std::io::Write as _;
+
+use weir_expr::{Context as _, SetCondition, Value, VariableId};
+use weir_events::Level;
+use weir_model::SpoeEvent;
+use weir_model::FilterDirection;
+use weir_mux::agent::AgentFault;
+
+pub(crate) use self::actions::set_early;
+pub use self::connections::{dismiss_agents, open_agents, warm_up};
+pub use self::engine::{Engine, EngineParts};
+pub(crate) use self::exchange::{Call, connection_key, connection_limits, is_warming, note_fault, parent, places};
+pub(crate) use self::failure::Failure;
+
+use crate::instance::ProxyRef;
+use crate::stream::attached::Attachment;
+use crate::stream::{PhaseResult, ProxySide, Stream};
+
+/// The state of one engine in one stream.
+#[derive(Debug, Default)]
+pub(crate) struct EngineState {
+    /// An exchange failed, and `continue-on-error` is not set.
+    is_off: Cell<bool>,
+    /// Time that the engine has cost the stream so far, in milliseconds.
+    total_ms: Cell<u64>,
+}
+
+impl Attachment for EngineState {}
+
+/// Why messages are sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Cause<'c> {
+    Event(SpoeEvent),
+    /// The position of a group, and its name.
+    Group(usize, &'c str),
+}
+
+impl Cause<'_> {
+    fn name(&self) -> &str {
+        match self {
+            Cause::Event(event) => event.name(),
+            Cause::Group(_, name) => name,
+        }
+    }
+}
+
+impl Stream {
+    /// Whether an engine of one of the stream's proxies has messages for one of these events.
+    #[inline]
+    pub(crate) fn has_events(&self, events: &[SpoeEvent]) -> bool {
+        let wanted = events.iter().fold(0, |bits, event| bits | 1 << *event as u8);
+        (self.frontend.engine_events | self.backend.engine_events) & wanted != 0
+    }
+
+    /// Sends the messages of each event: those of the frontend's engines first, then the backend's.
+    #[cold]
+    pub(crate) async fn raise(&mut self, events: &[SpoeEvent]) -> PhaseResult {
+        for event in events {
+            self.raise_on(ProxySide::Frontend, *event).await?;
+            if self.has_other_backend() {
+                self.raise_on(ProxySide::Backend, *event).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the messages for the session with a server, and those for the start of its bytes, which HAProxy inspects from this moment. A
+    /// retry is not a new session.
+    #[cold]
+    pub(crate) async fn raise_server_session(&mut self) -> PhaseResult {
+        let attached = self.attached.get_or_insert_default();
+        if std::mem::replace(&mut attached.has_server_session, true) {
+            return Ok(());
+        }
+        self.raise(SERVER_SESSION).await
+    }
+
+    async fn raise_on(&mut self, side: ProxySide, event: SpoeEvent) -> PhaseResult {
+        let proxy = self.proxy(side).clone();
+        if proxy.engine_events & (1 << event as u8) == 0 {
+            return Ok(());
+        }
+        let direction = match event {
+            SpoeEvent::ServerSession | SpoeEvent::TcpResponse | SpoeEvent::HttpResponse => FilterDirection::Response,
+            _ => FilterDirection::Request,
+        };
+        for filter in proxy.config.filter_order(direction) {
+            if let Some(position) = proxy.engines.iter().position(|engine| engine.filter == filter) {
+                ask(self, &proxy, position, Cause::Event(event)).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The events when the session with a server begins.
+pub(crate) const SERVER_SESSION: &[SpoeEvent] = &[SpoeEvent::ServerSession, SpoeEvent::TcpResponse];
+
+/// The events before the `content` rules of one side.
+pub(crate) const fn before_content(side: ProxySide) -> &'static [SpoeEvent] {
+    match side {
+        ProxySide::Frontend => &[SpoeEvent::ClientSession, SpoeEvent::FrontendTcpRequest],
+        ProxySide::Backend => &[SpoeEvent::BackendTcpRequest],
+    }
+}
+
+/// The events before the `http-request` rules of one side.
+pub(crate) const fn before_request_rules(side: ProxySide) -> &'static [SpoeEvent] {
+    match side {
+        ProxySide::Frontend => &[SpoeEvent::FrontendHttpRequest],
+        ProxySide::Backend => &[SpoeEvent::BackendHttpRequest],
+    }
+}
+
+/// Sends the messages of one cause to the agent of an engine, and applies its answer. Fails only if the stream itself ends meanwhile.
+pub(crate) async fn ask(
+    stream: &mut Stream,
+    proxy: &ProxyRef,
+    position: usize,
+    cause: Cause<'_>,
+) -> PhaseResult {
+    let Some(engine) = proxy.find_part(|proxy| proxy.engines.get(position)) else { return Ok(()) };
+    if with_state(stream, proxy, engine.filter, |state| state.is_off.get()).unwrap_or(true) {
+        return Ok(());
+    }
+    let Some(written) = messages::write(stream, &engine, cause) else { return Ok(()) };
+    let began_us = weir_sched::now_us();
+    let outcome = match written {
+        Ok(payload) => match exchange::run(stream, &engine, &payload).await? {
+            Ok(actions) => actions::apply(stream, &engine, &actions),
+            Err(failure) => Err(failure),
+        },
+        Err(failure) => Err(failure),
+    };
+    let took_ms = weir_sched::now_us().saturating_sub(began_us) / 1_000;
+    conclude(stream, proxy, &engine, cause, outcome, took_ms);
+    Ok(())
+}
+
+fn with_state<R>(
+    stream: &Stream,
+    proxy: &ProxyRef,
+    filter: usize,
+    look: impl FnOnce(&EngineState) -> R,
+) -> Option<R> {
+    let attached = stream.attached.as_ref()?;
+    let mut states = attached.of::<EngineState>(proxy.index);
+    states.find(|(at, _)| *at == filter).map(|(_, state)| look(state))
+}
+
+/// Sets the variables that report an exchange, and logs it.
+fn conclude(
+    stream: &mut Stream,
+    proxy: &ProxyRef,
+    engine: &Engine,
+    cause: Cause<'_>,
+    outcome: Result<(), Failure>,
+    took_ms: u64,
+) {
+    let agent = &engine.config.agent;
+    let failure = outcome.err();
+    let total_ms = with_state(stream, proxy, engine.filter, |state| {
+        state.is_off.set(failure.is_some() && !agent.continue_on_error);
+        state.total_ms.set(state.total_ms.get() + took_ms);
+        state.total_ms.get()
+    });
+    let mut set = |variable: Option<VariableId>, number: u64| {
+        if let Some(variable) = variable {
+            let number = i64::try_from(number).unwrap_or(i64::MAX);
+            stream.set_variable(variable, Value::Int(number), SetCondition::ALWAYS);
+        }
+    };
+    set(agent.set_process_time, took_ms);
+    set(agent.set_total_time, total_ms.unwrap_or(took_ms));
+    if let Some(failure) = failure {
+        set(agent.set_on_error, failure.code().into());
+        stream.captures.note_engine_failure(|| {
+            let (name, moment, words) = (engine.name(), cause.name(), failure.words());
+            format!("engine '{name}' failed at {moment} after {took_ms} ms, code {}: {words}", failure.code())
+        });
+    }
+    engine.count(failure);
+    log(stream, engine, cause, failure, took_ms);
+}
+
+/// The line of one exchange (SPOE.txt, 4).
+fn log(stream: &Stream, engine: &Engine, cause: Cause<'_>, failure: Option<Failure>, took_ms: u64) {
+    if engine.log_sinks.is_empty() || (failure.is_none() && engine.config.agent.dont_log_normal) {
+        return;
+    }
+    let kind = if let Cause::Event(_) = cause { "EVENT" } else { "GROUP" };
+    let name = cause.name();
+    let (failed, processed) = engine.totals();
+    let code = failure.map_or(0, Failure::code);
+    let mut line = crate::recycle::bytes();
+    // Writing to memory does not fail.
+    let _ = write!(
+        line,
+        "SPOE: [{}] <{kind}:{name}> sid={} st={code} {took_ms} {failed}/{processed}",
+        engine.config.agent.name, stream.serial
+    );
+    let level = if failure.is_some() { Level::Warning } else { Level::Notice };
+    crate::log::send_line(&engine.log_sinks, &engine.log_tag, level, &line);
+}
+
+/// The failure of an exchange with an agent, from the fault of its connection.
+impl From<AgentFault> for Failure {
+    fn from(fault: AgentFault) -> Self {
+        Failure::Protocol(fault.status())
+    }
+}

@@ -1,0 +1,47 @@
+//! Connections to agents at the two ends of a process: opened before the first exchange, and dismissed before the exit.
+
+use weir_containers::{PoolBox, RcRef};
+use weir_sched::{Class, WorkKind};
+
+use super::{Engine, exchange};
+use crate::instance::{Instance, LocalInstance, ProxyRef, WorkerInstance};
+use crate::stream::Stream;
+
+/// Opens a connection to each server of each agent, in tasks of their own. Called when a worker starts, so also after a reload. A server
+/// that does not answer is left to its first exchange.
+pub fn warm_up(instance: &LocalInstance) {
+    for index in 0..instance.proxies.len() {
+        let Some(proxy) = ProxyRef::at(instance, index) else { continue };
+        for position in 0..proxy.engines.len() {
+            let Some(engine) = proxy.find_part(|proxy| proxy.engines.get(position)) else { continue };
+            let servers = instance.proxies.get(engine.backend).map_or(0, |backend| backend.config.servers.len());
+            weir_sched::spawn(&WARMING, Class::Bulk, open(proxy.clone(), engine, servers.min(MOST)));
+        }
+    }
+}
+
+async fn open(proxy: ProxyRef, engine: RcRef<WorkerInstance, Engine>, servers: usize) {
+    // They are held until all are there, so that balancing chooses another server each time.
+    let mut opened: Vec<PoolBox<Stream>> = Vec::with_capacity(servers);
+    for _ in 0..servers {
+        let Some(child) = exchange::open(&proxy, &engine).await else { break };
+        opened.push(child);
+    }
+    opened.into_iter().for_each(exchange::close);
+}
+
+/// Closes this worker's idle connections to agents, with a DISCONNECT each.
+pub fn dismiss_agents(instance: &Instance) {
+    for proxy in instance.proxies.iter().filter(|proxy| proxy.is_spop()) {
+        crate::server::idle::forget_all(proxy);
+    }
+}
+
+/// The number of open connections to agents, over all workers.
+pub fn open_agents(instance: &Instance) -> u64 {
+    instance.process_counters.iter().map(|counters| counters.agent_connections.value()).sum()
+}
+
+static WARMING: WorkKind = WorkKind::new("first connections to agents");
+/// Servers of one agent that get a connection before the first exchange.
+const MOST: usize = 16;
