@@ -1,0 +1,176 @@
+"""Engines and the processes of weir: reloads under load, starts as distributions do them, memory under a hostile agent."""
+import os
+import re
+import subprocess
+import time
+
+import pytest
+
+from lib.origin import Origin, read_all
+from lib.program import Folder, Program, free_port, request, wait_until
+from lib.spop import ACK, Agent, Frame, pairs, set_var
+from master.support import USR2, Master
+
+AGENT = os.path.join(os.path.dirname(__file__), "..", "..", "bench", "spop_agent.c")
+# A request without a verdict is refused, with the code of the failure.
+CONFIGURATION = """
+global
+    stats socket {folder}/cli level admin
+    {global_lines}
+defaults
+    mode http
+    timeout connect 2s
+    timeout client 5s
+    timeout server 5s
+frontend f
+    bind 127.0.0.1:{port}
+    filter spoe engine e config {folder}/engine.cfg
+    http-request return status 500 hdr x "error %[var(txn.v.error)]" unless {{ var(txn.v.s) -m found }}
+    http-request return status 200 hdr x generation{generation}
+backend agents
+    mode spop
+    server a 127.0.0.1:{agent}
+"""
+ENGINE = """[e]
+spoe-agent ag
+    messages check
+    option var-prefix v
+    option set-on-error error
+    timeout processing {timeout}
+    use-backend agents
+spoe-message check
+    args path=path ip=src
+    event on-frontend-http-request
+"""
+
+
+@pytest.fixture(scope="session")
+def fast_agent(tmp_path_factory):
+    """An agent in C that answers at once, compiled. Returns its path."""
+    program = tmp_path_factory.mktemp("agent") / "spop_agent"
+    subprocess.run(["cc", "-O2", "-pthread", "-o", program, AGENT], check=True)
+    return program
+
+
+def write(folder, agent, port, generation=1, timeout="2s", global_lines=""):
+    """Writes both files. Returns the path of the configuration."""
+    folder.file("engine.cfg", ENGINE.format(timeout=timeout))
+    text = CONFIGURATION.format(folder=folder.path, port=port, agent=agent, generation=generation, global_lines=global_lines)
+    return folder.file("weir.cfg", text)
+
+
+def test_reloads_under_load_lose_no_exchange(binary, fast_agent, port):
+    place = free_port()
+    agent = subprocess.Popen([fast_agent, str(place), "txn.s=1"])
+    try:
+        with Folder() as folder, Master(binary, folder, write(folder, place, port)) as master:
+            master.served()
+            load = subprocess.Popen(["wrk", "-t1", "-c16", "-d3s", "--timeout", "5s", f"http://127.0.0.1:{port}/x"], stdout=subprocess.PIPE, text=True)
+            for generation in (2, 3):
+                time.sleep(0.8)
+                write(folder, place, port, generation)
+                os.kill(master.pid, USR2)
+                assert wait_until(lambda generation=generation: f"generation{generation}".encode() in request(port), 5)
+            said = load.communicate(timeout=20)[0]
+        assert "Non-2xx" not in said and "Socket errors" not in said, said
+        assert int(re.search(r"(\d+) requests in", said)[1]) > 1000, said
+    finally:
+        agent.terminate()
+        agent.wait()
+
+
+def test_a_worker_has_connections_before_its_first_request(binary, port):
+    agent = Agent(lambda notify: [set_var("txn", "s", 1)])
+    with agent, Folder() as folder, Program(binary, "-db", "-f", write(folder, agent.port, port, global_lines="nbthread 1")) as program:
+        program.ready(port)
+        assert wait_until(lambda: agent.hellos)
+        assert b"generation1" in request(port)
+        assert len(agent.hellos) == 1 and {frame.session for frame in agent.notifies} == {1}
+
+
+def test_an_engine_works_confined_and_as_a_daemon(binary, port):
+    if os.geteuid() != 0:
+        pytest.skip("changes its identity")
+    agent = Agent(lambda notify: [set_var("txn", "s", 1)])
+    with agent, Folder() as folder:
+        os.chmod(folder.path, 0o755)
+        pid_file = f"{folder.path}/pid"
+        lines = f"chroot /var/empty\n    user nobody\n    group nogroup\n    pidfile {pid_file}\n    daemon"
+        os.makedirs("/var/empty", exist_ok=True)
+        config = write(folder, agent.port, port, global_lines=lines)
+        subprocess.run([binary, "-D", "-f", config], check=True, timeout=20, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            assert wait_until(lambda: os.path.exists(pid_file) and b"generation1" in request(port))
+        finally:
+            with open(pid_file) as file:
+                for pid in file.read().split():
+                    os.kill(int(pid), 15)
+
+
+def flood(frame):
+    """A script that answers no NOTIFY, but sends `frame` for ever."""
+    def script(talk):
+        if talk.greet():
+            data = frame.encode()
+            talk.connection.settimeout(None)
+            while True:
+                talk.send(data * 50)
+    return script
+
+
+@pytest.mark.parametrize("frame", [
+    Frame(ACK, b"", 1, 1), Frame(ACK, set_var("txn", "s", "x" * 16000), 1, 1), Frame(200, b"x" * 16000), Frame(101, pairs({"version": "2.0"})),
+    Frame(3, b"y" * 16000, 1, 1),
+], ids=["acks", "large_acks", "unknown_frames", "hellos", "notifies"])
+def test_memory_is_bounded_under_a_flood_of_frames(binary, port, frame):
+    agent = Agent(script=flood(frame))
+    with agent, Folder() as folder:
+        config = write(folder, agent.port, port, timeout="50ms", global_lines="nbthread 1")
+        with Program(binary, "-db", "-f", config) as program:
+            program.ready(port)
+            before = resident(program.pid)
+            until = time.monotonic() + 1
+            answers = set()
+            while time.monotonic() < until:
+                answers.add(re.search(rb"x: (.*)\r\n", request(port))[1])
+            # An answer that the flood contains by chance is one. Others fail in time.
+            assert answers and all(b"error" in answer or b"generation" in answer for answer in answers)
+            assert resident(program.pid) < before + 8 << 20
+
+
+def test_names_of_an_agent_are_refused_without_growth(binary, port):
+    number = [0]
+
+    def act(_):
+        number[0] += 1
+        return [set_var("txn", f"n{number[0]}.{index}", 1) for index in range(400)] + [set_var("txn", "s", 1)]
+    agent = Agent(act)
+    with agent, Folder() as folder:
+        config = write(folder, agent.port, port, global_lines="nbthread 1")
+        for trusted in (False, True):
+            if trusted:
+                folder.file("engine.cfg", ENGINE.format(timeout="2s").replace("    use-backend", "    option force-set-var\n    use-backend"))
+            with Program(binary, "-db", "-f", config) as program:
+                program.ready(port)
+                assert b"generation" in request(port)
+                before = resident(program.pid)
+                for _ in range(100):
+                    assert b"generation" in request(port)
+                assert resident(program.pid) < before + 4 << 20
+
+
+def resident(pid):
+    """The resident memory of a process, in bytes."""
+    with open(f"/proc/{pid}/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_an_engine_does_not_switch_off_splicing(build):
+    body = b"z" * (4 << 20)
+    world = build(Agent(lambda notify: []), origin=Origin(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body))
+    world.serve(frontend="option splice-response")
+    with world.connect() as client:
+        client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert read_all(client).endswith(body)
+    spliced = int(re.search(r"^TotalSplicedBytesOut: (\d+)", world.command("show info"), re.M)[1])
+    assert spliced > len(body) // 2
