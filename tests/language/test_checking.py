@@ -96,6 +96,11 @@ def test_lint_finds_unused_acls_and_sections(binary, folder):
     assert found_by_lint(binary, folder.file("a.cfg", text)) == (0, [])
     text = HEAD + FRONTEND + "    log backend@l local0\n    option httplog\nbackend t\n    stick-table type ip size 1k\nbackend l\n    mode log\n    server s udp@127.0.0.1:514\n"
     assert found_by_lint(binary, folder.file("a.cfg", text)) == (0, [])
+    # An engine sends to the backend of its agent.
+    engine = folder.file("engine.conf", "spoe-agent a\n    messages m\n    option set-on-error e\n    timeout processing 1s\n    use-backend b\n"
+                         "spoe-message m\n    event on-client-session\n")
+    text = HEAD + FRONTEND + f"    filter spoe config {engine}\n    http-request deny if {{ var(txn.a.e) -m found }}\n" + BACKEND.replace("b\n", "b\n    mode spop\n", 1)
+    assert found_by_lint(binary, folder.file("a.cfg", text)) == (0, [])
 
 
 def test_diff_reports_changes_of_meaning_only(binary, folder):

@@ -108,7 +108,7 @@ fn unreached_default(subject: &LintSubject<'_>, proxy: &Proxy) -> Option<Finding
     Some(finding_at(UNREACHED, &certain.at, message))
 }
 
-/// Backends with servers that neither rules nor log targets refer to. Empty if a log-format expression may select any of them.
+/// Backends with servers that neither rules, log targets nor engines refer to. Empty if a log-format expression may select any of them.
 pub(super) fn unchosen_backends(subject: &LintSubject<'_>) -> Vec<Finding> {
     let proxies = &subject.config.proxies;
     let mut chosen = HashSet::new();
@@ -124,6 +124,9 @@ pub(super) fn unchosen_backends(subject: &LintSubject<'_>) -> Vec<Finding> {
     for rule in proxies.iter().flat_map(|proxy| proxy.rules(RulesetKind::HttpRequest)) {
         let target = rule.action.facts().asks.and_then(|backend| backend.target());
         chosen.extend(target.map(|(index, _)| index as usize));
+    }
+    for engine in proxies.iter().flat_map(|proxy| &proxy.filters).filter_map(|filter| filter.facts().spoe) {
+        chosen.extend(engine.agent.backend.target().map(|(index, _)| index as usize));
     }
     let words = || subject.lines.iter().flat_map(|line| line.words());
     let logged: HashSet<&str> = words().filter_map(|word| word.text().strip_prefix("backend@")).collect();
