@@ -195,7 +195,7 @@ ARGUMENTS = [
     ("str(2001:db8::1),ipmask(32,128)", Value("ipv6", ipaddress.IPv6Address("2001:db8::1"))), ("path", Value("string", "/a")),
     ("method", Value("string", "GET")), ("req.ver", Value("string", "1.1")), ("path,length", Value("int64", 2)), ("str()", Value("string", "")),
     ("str(YWJj),b64dec", Value("binary", b"abc")), ("req.hdr(nope)", Value("null", None)), ("var(txn.nope)", Value("null", None)),
-    ("req.hdr_cnt(host)", Value("int64", 1)), ("req.body", Value("binary", b"")), ("req.hdrs_bin", Value("binary", b"\x04host\tshop.test\0\0")),
+    ("req.hdrs", Value("string", "host: shop.test\r\n\r\n")), ("req.hdr_cnt(host)", Value("int64", 1)), ("req.body", Value("binary", b"")), ("req.hdrs_bin", Value("binary", b"\x04host\tshop.test\0\0")),
 ]
 
 

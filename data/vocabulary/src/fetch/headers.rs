@@ -1,5 +1,6 @@
 //! Header fields of both messages: values by name and occurrence, and lists.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr};
 
 use weir_expr::SampleType::{Addr, Bin, Int, Str};
@@ -8,7 +9,7 @@ use weir_expr::{
 };
 use weir_http::{Head, KnownName, values};
 
-use super::values::{leading_number, made, made_binary, number};
+use super::values::{leading_number, made, number};
 use super::{FetchRow, row, valid};
 use crate::view::{FetchView, MessageSide};
 
@@ -115,11 +116,11 @@ pub(super) const ROWS: &[FetchRow] = &[
     ),
     row(
         request("req.hdrs", ArgSpec::NONE, Bin, "All request headers and the empty line after them"),
-        |view, _, _| all(view, MessageSide::Request, write_lines),
+        |view, _, _| lines(view, MessageSide::Request),
     ),
     row(
         response("res.hdrs", ArgSpec::NONE, Bin, "All response headers and the empty line after them"),
-        |view, _, _| all(view, MessageSide::Response, write_lines),
+        |view, _, _| lines(view, MessageSide::Response),
     ),
     row(
         request(
@@ -128,7 +129,7 @@ pub(super) const ROWS: &[FetchRow] = &[
             Bin,
             "All request headers, each name and value after its length",
         ),
-        |view, _, _| all(view, MessageSide::Request, write_binary),
+        |view, _, _| all(view, MessageSide::Request, write_binary, Value::Bin),
     ),
     row(
         response(
@@ -137,7 +138,7 @@ pub(super) const ROWS: &[FetchRow] = &[
             Bin,
             "All response headers, each name and value after its length",
         ),
-        |view, _, _| all(view, MessageSide::Response, write_binary),
+        |view, _, _| all(view, MessageSide::Response, write_binary, Value::Bin),
     ),
 ];
 
@@ -288,16 +289,22 @@ fn count<'c>(view: &mut dyn FetchView, side: MessageSide, part: ValueUnit, args:
 }
 
 /// A value built from all fields.
+/// The value is a string (manual, 7.3.6), although the fetch is declared as binary, as in HAProxy: agents read it by its type.
+fn lines<'c>(view: &mut dyn FetchView, side: MessageSide) -> FetchResult<'c> {
+    all(view, side, write_lines, Value::Str)
+}
+
 fn all<'c>(
     view: &mut dyn FetchView,
     side: MessageSide,
     write: fn(&Head, &[u8], &mut Vec<u8>),
+    value: fn(Cow<'c, [u8]>) -> Value<'c>,
 ) -> FetchResult<'c> {
     match view.head(side) {
         Ok((head, raw)) => {
             let mut out = scratch::take();
             write(head, raw, &mut out);
-            made_binary(out)
+            FetchResult::value(value(Cow::Owned(out)))
         }
         Err(absent) => absent.into(),
     }
