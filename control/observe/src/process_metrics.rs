@@ -106,6 +106,8 @@ fn traffic(live: &LiveProcess, info: &mut InfoRow) {
     info.set(InfoField::AuthRequestsFailed, sum(|counters| counters.auth_requests_failed.value()));
     info.set(InfoField::Mirrors, sum(|counters| counters.mirrors.value()));
     info.set(InfoField::MirrorsDropped, sum(|counters| counters.mirrors_dropped.value()));
+    info.set(InfoField::AgentConnections, sum(|counters| counters.agent_connections.value()));
+    info.set(InfoField::LateAgentAnswers, sum(|counters| counters.late_agent_answers.value()));
     info.set(InfoField::BytesOutRate, pulse_sum(live, |pulse| pulse.bytes_out_rate.load(Relaxed)));
 }
 

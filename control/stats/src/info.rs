@@ -131,6 +131,8 @@ info_fields! {
     AuthRequestsFailed: 85, "AuthRequestsFailed", "MCPV", U64, "Total number of requests of auth-request rules without a verdict (on-error)";
     Mirrors: 86, "Mirrors", "MCPV", U64, "Total number of requests that mirror rules sent";
     MirrorsDropped: 87, "MirrorsDropped", "MCPV", U64, "Total number of requests that mirror rules did not send, for too many at a time or a body above its limit";
+    AgentConnections: 88, "AgentConnections", "MGPV", U64, "Current number of connections to SPOP agents, idle ones included";
+    LateAgentAnswers: 89, "LateAgentAnswers", "MCPV", U64, "Total number of answers of SPOP agents to exchanges that were over, with their actions dropped";
 }
 
 impl InfoField {

@@ -370,7 +370,7 @@ const PLAIN: [(&str, &str); 4] = [
 ];
 
 /// Columns of `show stat` and lines of `show info` that are missing in the output of HAProxy 3.2.
-const NOT_IN_REFERENCE: [&str; 17] = [
+const NOT_IN_REFERENCE: [&str; 19] = [
     "PatternsAdded",
     "PatternsFreed",
     "NbThreadGroups",
@@ -380,6 +380,8 @@ const NOT_IN_REFERENCE: [&str; 17] = [
     "AuthRequestsFailed",
     "Mirrors",
     "MirrorsDropped",
+    "AgentConnections",
+    "LateAgentAnswers",
     "priv_idle_cur",
     "reqbin",
     "reqbout",
