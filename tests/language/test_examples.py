@@ -36,6 +36,11 @@ def configuration(folder, name, replaced):
     return re.sub(r"inter \ds", "inter 300ms", text)
 
 
+def with_engines(text):
+    """A configuration with the paths of the engines that lie beside the examples."""
+    return re.sub(r"config /etc/weir/(?=\S+\.conf$)", f"config {EXAMPLES}/", text, flags=re.M)
+
+
 def web_server(server=None):
     """A server that answers each request with its own port; its `statuses` are those of paths."""
     server = server or Origin()
@@ -521,14 +526,15 @@ def test_every_example_has_a_test_and_passes_lint(binary, folder):
     """No example has a secret, an unreachable rule or another finding of lint."""
     site = Authority(folder).issue("one.example")
     os.chmod(site, 0o600)
-    source = open(__file__).read()
+    # Those with agents are in the folder of their protocol.
+    source = open(__file__).read() + open(os.path.join(ROOT, "tests", "spoe", "test_examples.py")).read()
     names = sorted(name for name in os.listdir(EXAMPLES) if name.endswith(".cfg"))
-    assert len(names) == 13, names
+    assert len(names) == 15, names
     log = os.path.join(folder.path, "dev-log")
     daemon = log_socket(log)
     for name in names:
         assert f'configuration(folder, "{name}"' in source, name
-        text = open(os.path.join(EXAMPLES, name)).read()
+        text = with_engines(open(os.path.join(EXAMPLES, name)).read())
         path = folder.file(name, text.replace("log /dev/log ", f"log {log} ").replace("user weir\n", "user daemon\n").replace("group weir\n", "group daemon\n").replace("/etc/weir/site.pem", site))
         status, out, err = run(binary, "lint", "-f", path)
         assert status == 0, (name, out, err)
