@@ -372,6 +372,7 @@ def test_the_dump_of_option_dC_is_an_equivalent_configuration(binary, folder):
     site = Authority(folder).issue("one.example")
     for path in paths:
         text = open(path).read().replace("user weir\n", "user daemon\n").replace("group weir\n", "group daemon\n")
+        text = text.replace("config /etc/weir/", os.path.join("config " + ROOT, "doc", "examples", ""))
         path = folder.file("tried.cfg", text.replace("/etc/weir/site.pem", site))
         status, dump, err = run(binary, "-c", "-dC", "-q", "-f", path)
         assert (status, dump) == (0, ""), err
@@ -383,14 +384,16 @@ def test_the_dump_of_option_dC_is_an_equivalent_configuration(binary, folder):
 
 
 def test_configurations_of_the_manual_are_valid(binary, folder):
-    """Each block of the hand-written pages that is marked as a configuration is valid and without findings of lint."""
+    """Each block of the hand-written pages that is marked as a configuration is valid and without findings of lint. The blocks marked as
+    engines are the scopes of one file."""
     site, found = Authority(folder).issue("one.example"), 0
     os.chmod(site, 0o600)
     log = os.path.join(folder.path, "dev-log")
     daemon = log_socket(log)
     for page in sorted(glob.glob(os.path.join(ROOT, "doc", "manual", "src", "*.md"))):
+        engines = folder.file("engines.conf", "".join(block.split("```")[0] for block in open(page).read().split("```spoe\n")[1:]))
         for block in open(page).read().split("```haproxy\n")[1:]:
-            text = block.split("```")[0].replace("/etc/weir/site.pem", site)
+            text = block.split("```")[0].replace("/etc/weir/site.pem", site).replace("config /etc/weir/engines.conf", f"config {engines}")
             text = text.replace("log /dev/log ", f"log {log} ")
             # The packages make this user and this group.
             text = text.replace("user weir\n", "user daemon\n").replace("group weir\n", "group daemon\n")
