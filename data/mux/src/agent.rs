@@ -127,7 +127,9 @@ impl AgentState {
             match self.connection.receive_bulk() {
                 ReceiveOutcome::Bytes(_) => fresh = true,
                 ReceiveOutcome::Nothing => return false,
-                ReceiveOutcome::End => self.fail(AgentFault::Transport(ConnectionFault::Io(Errno::CONNRESET))),
+                ReceiveOutcome::End => {
+                    self.fail(AgentFault::Transport(ConnectionFault::Io(Errno::CONNRESET)))
+                }
                 ReceiveOutcome::Full => self.fail(AgentFault::Protocol(StatusCode::FrameTooBig)),
                 ReceiveOutcome::Failed(fault) => self.fail(AgentFault::Transport(fault)),
             }
@@ -150,7 +152,8 @@ impl AgentState {
                 }
                 // As in HAProxy, the ABORT flag has no effect: the actions apply.
                 Some(AgentEvent::Ack { stream_id, frame_id, payload, .. }) => {
-                    let number = u32::try_from(stream_id).ok().filter(|number| *number < self.next && number % 2 == 1);
+                    let number =
+                        u32::try_from(stream_id).ok().filter(|number| *number < self.next && number % 2 == 1);
                     let Some(number) = number.filter(|_| frame_id == FRAME_ID) else {
                         self.engine.disconnect(StatusCode::FrameIdNotFound);
                         self.fail(AgentFault::Protocol(StatusCode::FrameIdNotFound));
@@ -378,3 +381,6 @@ const FRAME_ID: u64 = 1;
 const ROUNDS: usize = 12;
 /// Exchanges in flight on one connection. More of them take further connections, as streams of HTTP/2 do.
 pub const MAX_EXCHANGES: u32 = 100;
+
+#[cfg(test)]
+mod tests;
