@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use weir_expr::WallTime;
@@ -64,20 +64,59 @@ pub(crate) fn passed(deadline: Tick) -> bool {
 pub(crate) fn tick_of_us(monotonic_us: u64) -> Tick {
     Tick::from_ms(monotonic_us / 1000)
 }
+
 /// Runs a future of the current task at most until `deadline`. `None` if it was late. The future may wait with deadlines of its own.
 pub(crate) async fn within<T>(deadline: Tick, mut future: impl Future<Output = T> + Unpin) -> Option<T> {
     poll_fn(|context| {
-        if passed(deadline) {
-            return Poll::Ready(None);
-        }
-        let outcome = Pin::new(&mut future).poll(context).map(Some);
+        let outcome =
+            if passed(deadline) { Poll::Ready(None) } else { Pin::new(&mut future).poll(context).map(Some) };
         if outcome.is_pending() {
             // The task has one deadline, which the future has just set for its own wait.
             let own = weir_sched::deadline(weir_sched::current()).unwrap_or(Tick::NEVER);
             let _ = Pin::new(&mut wait(own.min(deadline))).poll(context);
+        } else {
+            clear_deadline(context);
         }
         outcome
     })
     .await
 }
 
+/// Clears the deadline that a wait set and that was not polled again. The task's next wait would not set a later one.
+fn clear_deadline(context: &mut Context<'_>) {
+    let mut endless = wait(Tick::NEVER);
+    // The first poll begins the wait, and the second one ends it with any deadline.
+    for _ in 0..2 {
+        let _ = Pin::new(&mut endless).poll(context);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_sched::{Wakeup, now, simulate};
+
+    use super::*;
+
+    /// Checks that waits have their own deadlines after a future that was given up, after the deadline or before.
+    #[test]
+    fn a_wait_after_a_future_that_was_late_ends_in_time() {
+        let outcome = simulate::run(1, async {
+            let began = now();
+            let late = within(began.after(10), Box::pin(wait(Tick::NEVER))).await;
+            assert_eq!((late, now().since(began)), (None, 10));
+            assert_eq!(wait(now().after(20)).await, Wakeup::Deadline);
+            assert_eq!(now().since(began), 30);
+            let mut waiting = wait(now().after(10));
+            let mut is_first = true;
+            let given_up = poll_fn(|context| match std::mem::take(&mut is_first) {
+                true => Pin::new(&mut waiting).poll(context).map(|_| ()),
+                false => Poll::Ready(()),
+            });
+            assert_eq!(within(now().after(50), given_up).await, Some(()));
+            assert_eq!(now().since(began), 40);
+            assert_eq!(wait(now().after(20)).await, Wakeup::Deadline);
+            assert_eq!(now().since(began), 60);
+        });
+        outcome.expect("a worker").expect("it ends");
+    }
+}
