@@ -7,6 +7,7 @@ use weir_containers::BufferPool;
 use weir_sched::{now, queues, sleep_until};
 
 use crate::client::Answer;
+use crate::engines;
 use crate::plan::{How, Upload};
 use crate::stage::{Entry, Stage};
 
@@ -23,6 +24,7 @@ pub(crate) async fn check(stage: &Rc<Stage>) {
     nothing_is_held(stage);
     counters_add_up(stage);
     lines_are_complete(stage);
+    engines::check_lines(stage);
 }
 
 /// Waits for a condition that must become true.
@@ -139,10 +141,15 @@ fn parse(line: &str) -> Line<'_> {
     Line { proxy, ending, status, up, down, path: word() }
 }
 
+/// Whether a line does not report a stream.
+fn is_of_another_kind(line: &str) -> bool {
+    line.starts_with("Proxy ") || line.starts_with("SPOE: ")
+}
+
 fn lines_are_complete(stage: &Stage) {
     let (lines, ledger) = (stage.lines(), stage.ledger.borrow());
     let lines: Vec<Line<'_>> =
-        lines.iter().filter(|line| !line.starts_with("Proxy ")).map(|line| parse(line)).collect();
+        lines.iter().filter(|line| !is_of_another_kind(line)).map(|line| parse(line)).collect();
     for proxy in stage.instance.proxies.iter().filter(|proxy| proxy.config.is_frontend()) {
         let name = proxy.name();
         let own = || lines.iter().filter(|line| line.proxy == name);

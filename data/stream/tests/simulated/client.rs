@@ -5,6 +5,7 @@ use std::rc::Rc;
 use weir_sched::now;
 use weir_sched::simulate::network::SimulatedPeer;
 
+use crate::engines;
 use crate::pattern::{Pattern, Way};
 use crate::plan::{How, Leave, Menu, PlannedRequest, Visit};
 use crate::reader::{Head, Part, Reader};
@@ -228,6 +229,7 @@ impl Client<'_> {
         if from_server {
             assert_eq!(head.field("x-id"), Some(&*request.id.to_string()), "the answer to another request");
         }
+        engines::check_head(self.stage, request.id, head, from_server);
         self.answers.truncate(self.complete);
         self.answers.push(Answer { status, from_server, complete: false });
         self.last = head.field("connection") == Some("close");

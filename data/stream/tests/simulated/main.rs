@@ -8,13 +8,15 @@
 //!
 //! Failures found by such runs have cases of their own in `cases.rs`, with a script instead of a seed.
 //!
-//! `SEEDS=n` runs n seeds, `FROM=n` starts at another one; `SEED=n ... one_seed -- --nocapture` runs one and prints its
-//! events.
+//! `SEEDS=n` runs n seeds, `FROM=n` starts at another one, `SCENARIO=name` keeps only those of scenarios with names that begin
+//! so; `SEED=n ... one_seed -- --nocapture` runs one and prints its events.
 
+mod agent;
 mod cases;
 mod check;
 mod client;
 mod course;
+mod engines;
 #[allow(dead_code, reason = "other tests log to descriptors")]
 #[path = "../support/instance.rs"]
 mod instance;
@@ -34,13 +36,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use course::Course;
 use instance::datagrams::pattern;
-use scenarios::SCENARIOS;
+use scenarios::{SCENARIOS, Scenario};
 use stage::Stage;
 use weir_sched::simulate::network;
 
 /// Runs a seed. Returns a digest of all events.
 fn run(seed: u64, trace: bool) -> Result<u64, String> {
-    let scenario = &SCENARIOS[seed as usize % SCENARIOS.len()];
+    let scenario = scenario_of(seed);
     let mut course = Course::of(seed);
     course.conditions.trace = trace;
     let text = [scenario.defaults, scenario.text].concat();
@@ -49,6 +51,10 @@ fn run(seed: u64, trace: bool) -> Result<u64, String> {
     }
     let outcome = run_course(seed, course, text, scenario.play);
     outcome.map_err(|why| format!("{why}, in {}", scenario.name))
+}
+
+fn scenario_of(seed: u64) -> &'static Scenario {
+    &SCENARIOS[seed as usize % SCENARIOS.len()]
 }
 
 /// Runs in a thread of its own, because a worker keeps state in its thread.
@@ -100,6 +106,7 @@ fn seeds(from: u64, count: u64) {
     count_panics();
     let next = AtomicU64::new(0);
     let failed = Mutex::new(Vec::new());
+    let only = std::env::var("SCENARIO").unwrap_or_default();
     let threads = std::thread::available_parallelism().map_or(2, |threads| threads.get());
     std::thread::scope(|scope| {
         for _ in 0..threads {
@@ -109,6 +116,9 @@ fn seeds(from: u64, count: u64) {
                     // A few failures are enough. More only take time.
                     if seed >= from + count || failed.lock().expect("pushing does not panic").len() >= 5 {
                         break;
+                    }
+                    if !scenario_of(seed).name.starts_with(&only) {
+                        continue;
                     }
                     if let Err(why) = run(seed, false) {
                         eprintln!(

@@ -3,6 +3,7 @@
 mod closing;
 mod datagrams;
 mod early;
+mod engines;
 mod keep_alive;
 mod leaving;
 mod limits;
@@ -56,6 +57,9 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     datagrams::UP_TO_HTTP_1,
     datagrams::UP_TO_HTTP_2,
     datagrams::UP_KEPT,
+    engines::PIPELINED,
+    engines::SERIAL,
+    engines::CONTINUED,
 ];
 
 /// The checks read this log format.

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use weir_sched::simulate::network::SimulatedPeer;
 use weir_sched::{Tick, now, sleep_until};
 
+use crate::engines;
 use crate::pattern::{Pattern, Way};
 use crate::plan::{self, PlannedRequest};
 use crate::reader::{Head, Part, Reader};
@@ -48,6 +49,7 @@ async fn answer(stage: &Stage, peer: &SimulatedPeer, reader: &mut Reader, head: 
         PlannedRequest::understood(path).unwrap_or_else(|| panic!("nobody sent {head:?}"));
     assert_eq!(head.field("x-id"), Some(&*id.to_string()), "a head of two requests: {head:?}");
     stage.arrived(id, &head.first);
+    engines::check_head(stage, id, head, true);
     reader.body_follows(head, false);
     if head.field("expect").is_some() {
         peer.send(b"HTTP/1.1 100 Continue\r\n\r\n").await.ok()?;

@@ -16,6 +16,7 @@ use weir_sys::Address;
 
 use crate::client::Answer;
 use crate::course::Course;
+use crate::engines::EngineRules;
 use crate::plan::PlannedRequest;
 use crate::{instance, server};
 
@@ -43,6 +44,8 @@ pub(crate) struct Stage {
     pub most_arrivals: Cell<u32>,
     /// Whether some connections carry several streams. Scripts and counters then count different bytes.
     pub multiplexed: Cell<bool>,
+    /// The properties of the engine (SPOE), if the scenario has one.
+    pub engine: Cell<Option<EngineRules>>,
     /// Server addresses with the time when the server left. `None` for current ones. Empty if servers do not move.
     places: RefCell<BTreeMap<String, Option<Tick>>>,
     stopped: Cell<bool>,
@@ -119,6 +122,7 @@ impl Stage {
             // connection was reused.
             most_arrivals: Cell::new(2),
             multiplexed: Cell::new(false),
+            engine: Cell::new(None),
             places: RefCell::default(),
             stopped: Cell::new(false),
             left_early: Cell::new(false),
@@ -169,11 +173,17 @@ impl Stage {
 
     /// Reopens a server.
     pub(crate) fn open_service(self: &Rc<Self>, name: &str) {
-        // Its script may not have ended yet.
-        if let Ok(service) = self.network.listen(&self.addresses[name]) {
-            self.services.borrow_mut().insert(name.to_owned(), Rc::new(service));
+        if self.listen_again(name) {
             self.host(name);
         }
+    }
+
+    /// Makes a closed server listen again, without a script. False if it listens already.
+    pub(crate) fn listen_again(&self, name: &str) -> bool {
+        // The script of a server that was closed may not have ended yet.
+        let Ok(service) = self.network.listen(&self.addresses[name]) else { return false };
+        self.services.borrow_mut().insert(name.to_owned(), Rc::new(service));
+        true
     }
 
     /// Makes all servers follow the requests' paths.

@@ -8,21 +8,29 @@ use weir_assemble::{
     EventSinks, LoadedConfiguration, NameServersPlan, PeersPlan, ProcessValues, Resolver, SavedStates,
 };
 use weir_events::{Facility, LogAddress, LogIdentity, LogSink, LogTarget, Logger, SyslogFormat};
+use weir_expr::VariableNames;
 use weir_mux::{BodyProducer, ProducerStep};
 use weir_sched::{Class, Tick, WorkKind};
 use weir_stream::instance::service::{FormSender, PageRequest, PageService, Statistics};
 use weir_stream::instance::{Hooks, Instance, InstanceIdentity};
-use weir_syntax::{DiagnosticSeverity, Environment, NoFiles, SharedFiles, SourceMap, StaticFeatures};
+use weir_syntax::{
+    DiagnosticSeverity, Environment, MemoryFiles, NoFiles, SharedFiles, SourceMap, StaticFeatures,
+};
 
 use datagrams::Datagrams;
 
 #[path = "datagrams.rs"]
 pub(crate) mod datagrams;
 
-/// The instance of a configuration. All proxies with a log write to `log`.
+/// The instance of a configuration. All proxies and engines with a log write to `log`. The text after a line `--- NAME` is the file NAME,
+/// which the configuration can refer to.
 pub(crate) fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> Instance {
-    let config = read(text);
+    let mut parts = text.split("\n--- ");
+    let text = parts.next().unwrap_or_default();
+    let files = MemoryFiles::from_iter(parts.filter_map(|part| part.split_once('\n')));
+    let (config, variable_names) = read(&format!("{text}\n"), &files);
     let options = ProcessValues {
+        variable_names,
         files: SharedFiles::new(NoFiles),
         workers,
         connections: config.global.limits.maxconn.unwrap_or(10_000),
@@ -46,21 +54,25 @@ pub(crate) fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> Instance 
     let (mut peers, mut name_servers) = (PeersPlan::default(), NameServersPlan::default());
     let built = weir_assemble::instance(config, options, &mut peers, &mut name_servers);
     let mut instance = built.expect("a configuration without names").instance;
-    for proxy in instance.proxies.iter_mut().filter(|proxy| !proxy.log_sinks.is_empty()) {
-        proxy.log_sinks = vec![Arc::clone(log)];
+    for proxy in &mut instance.proxies {
+        let engines = proxy.engines.iter_mut().map(|engine| &mut engine.log_sinks);
+        for sinks in engines.chain([&mut proxy.log_sinks]).filter(|sinks| !sinks.is_empty()) {
+            *sinks = vec![Arc::clone(log)];
+        }
     }
     instance.with_hooks(Hooks { statistics: Some(Box::new(Nothing)), ..Hooks::default() })
 }
 
-fn read(text: &str) -> weir_model::Config {
+fn read(text: &str, files: &MemoryFiles) -> (weir_model::Config, Arc<VariableNames>) {
     let mut sources = SourceMap::new();
     sources.add("test.cfg", text.as_bytes().to_vec());
     let conditions = StaticFeatures { features: &[], enabled: &[], tls: None };
-    let outcome = LoadedConfiguration::read(&sources, &NoFiles, &conditions, Environment::new()).outcome;
+    let LoadedConfiguration { outcome, variable_names, .. } =
+        LoadedConfiguration::read(&sources, files, &conditions, Environment::new());
     let alerts =
         outcome.diagnostics.iter().any(|diagnostic| diagnostic.severity == DiagnosticSeverity::Alert);
     assert!(!alerts, "{}\n{text}", outcome.diagnostics.classic(&sources, 1, false));
-    outcome.config
+    (outcome.config, variable_names)
 }
 
 struct NoNames;
