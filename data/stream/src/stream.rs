@@ -256,7 +256,9 @@ impl Stream {
     /// [`client_left`](Self::client_left) before a server has the request, even after a complete body.
     pub(crate) fn has_client_left(&mut self) -> bool {
         if self.client.peer_closed() && self.request.is_known() && !self.request.body.is_done() {
-            // Counts the body's bytes, so that the end behind them is seen. A malformed body is detected when it is forwarded.
+            // Counts the body's bytes, so that the end behind them is seen. A malformed body is detected when it is forwarded. The body
+            // begins where the head ended, so the head must not stay in the input.
+            self.request.message.detach(&mut self.client);
             self.request.body.inspect(&mut self.client);
         }
         self.client_left()

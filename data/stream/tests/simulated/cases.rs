@@ -5,7 +5,9 @@ use std::rc::Rc;
 use weir_sched::now;
 use weir_sched::simulate::network::{Conditions, SimulatedPeer};
 
+use crate::client::Answer;
 use crate::course::Course;
+use crate::plan::{How, PlannedRequest, Upload};
 use crate::stage::Stage;
 use crate::{count_panics, run_course};
 
@@ -61,6 +63,52 @@ fn a_100_continue_is_sent_in_parts_to_a_narrow_client_window() {
         let began = now();
         expect(&client, "HTTP/1.1 100 Continue\r\n\r\n").await;
         assert!(now().since(began) < 1000, "it waits for nothing else");
+        stage.client_ends(&client);
+    });
+}
+
+/// A client that ends its side amid its body, while an engine waits for an agent: only bytes of the body are counted as such, although
+/// the head before them was not forwarded yet.
+#[test]
+fn a_body_that_ends_during_an_exchange_is_counted_without_its_head() {
+    let lines = " no option abortonclose
+ filter spoe engine e config engine.conf
+backend agents
+ mode spop
+ server a1 {silent}
+--- engine.conf
+[e]
+spoe-message check
+ args path
+ event on-frontend-http-request
+spoe-agent agent
+ messages check
+ timeout processing 500ms
+ use-backend agents";
+    case(Conditions::CALM, lines, |stage| async move {
+        stage.close_service("silent");
+        weir_sched::sleep_until(now().after(1)).await;
+        assert!(stage.listen_again("silent"));
+        stage.host_with("silent", |peer| async move {
+            while peer.receive(1_000).await.is_ok_and(|bytes| !bytes.is_empty()) {}
+        });
+        let request = PlannedRequest {
+            id: stage.next_id(),
+            method: "POST",
+            upload: Upload::Length(100),
+            how: How::Length,
+            download: 0,
+            delay_ms: 0,
+            expects: false,
+        };
+        stage.note_request(&request, true);
+        let client = stage.client();
+        let body = request.body(&stage.network);
+        client.send(&[request.head(), body[..10].to_vec()].concat()).await.unwrap();
+        weir_sched::sleep_until(now().after(100)).await;
+        client.finish();
+        while client.receive(1_000).await.is_ok_and(|bytes| !bytes.is_empty()) {}
+        stage.answered(&request, Answer::default());
         stage.client_ends(&client);
     });
 }
