@@ -45,6 +45,8 @@ struct AgentState {
     engine: AgentConnection,
     /// The exchanges in flight, in the order of their numbers.
     exchanges: Vec<Exchange>,
+    /// Empty buffers for answers, at most [`MAX_SPARE`].
+    spare: Vec<Vec<u8>>,
     /// The number of the next exchange: odd, as HAProxy's.
     next: u32,
     /// Why no exchange can go on. `None` while the connection works.
@@ -159,7 +161,7 @@ impl AgentState {
                         self.fail(AgentFault::Protocol(StatusCode::FrameIdNotFound));
                         return;
                     };
-                    self.late += u64::from(settle(&mut self.exchanges, number, payload));
+                    self.late += u64::from(settle(&mut self.exchanges, &mut self.spare, number, payload));
                 }
                 Some(AgentEvent::Disconnected { status, .. }) => self.fail(AgentFault::Left(status)),
                 Some(AgentEvent::Failed(status)) => self.fail(AgentFault::Protocol(status)),
@@ -183,6 +185,14 @@ impl AgentState {
         }
     }
 
+    /// Keeps the buffer of an answer for another one.
+    fn keep_spare(&mut self, mut buffer: Vec<u8>) {
+        if self.spare.len() < MAX_SPARE && buffer.capacity() <= MAX_SPARE_SIZE {
+            buffer.clear();
+            self.spare.push(buffer);
+        }
+    }
+
     /// Exchanges in flight that their streams gave up.
     fn abandoned(&self) -> usize {
         self.exchanges.iter().filter(|exchange| exchange.task.is_none()).count()
@@ -200,14 +210,16 @@ fn position(exchanges: &[Exchange], number: u32) -> Option<usize> {
 
 /// Records the end of an exchange and wakes its task. Returns true for the answer to an exchange that was given up. A second answer is
 /// dropped.
-fn settle(exchanges: &mut Vec<Exchange>, number: u32, answer: &[u8]) -> bool {
+fn settle(exchanges: &mut Vec<Exchange>, spare: &mut Vec<Vec<u8>>, number: u32, answer: &[u8]) -> bool {
     let at = position(exchanges, number).filter(|at| exchanges[*at].answer.is_none());
     let Some(at) = at else { return false };
     let Some(task) = exchanges[at].task else {
         exchanges.remove(at);
         return true;
     };
-    exchanges[at].answer = Some(answer.to_vec());
+    let mut buffer = spare.pop().unwrap_or_default();
+    buffer.extend_from_slice(answer);
+    exchanges[at].answer = Some(buffer);
     weir_sched::wake(task);
     false
 }
@@ -221,6 +233,7 @@ impl AgentMultiplexer {
                 connection,
                 engine: AgentConnection::new(limits),
                 exchanges: Vec::new(),
+                spare: Vec::new(),
                 next: 1,
                 fault: None,
                 is_ready: false,
@@ -377,6 +390,10 @@ impl AgentMultiplexer {
 
 /// The frame of an exchange. It has only one.
 const FRAME_ID: u64 = 1;
+/// Buffers that a connection keeps for answers. Most tasks collect theirs before the next answers arrive.
+const MAX_SPARE: usize = 4;
+/// The largest buffer that is kept, in bytes. The actions of most answers fit.
+const MAX_SPARE_SIZE: usize = 512;
 /// Maximum number of receives in one scheduling round.
 const ROUNDS: usize = 12;
 /// Exchanges in flight on one connection. More of them take further connections, as streams of HTTP/2 do.

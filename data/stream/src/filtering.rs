@@ -47,6 +47,10 @@ pub(crate) fn notify_of_request(stream: &mut Stream) {
 fn attach(stream: &mut Stream, proxy: &Proxy) {
     let kept = stream.frontend.instance().limits.buffer_size;
     let filters = &proxy.config.filters;
+    // Engines have no parts in a stream.
+    if filters.iter().all(|filter| filter.facts().spoe.is_some()) {
+        return;
+    }
     let mut parts: Vec<FilterParts> =
         filters.iter().map(|filter| FilterParts::of(filter, stream, proxy)).collect();
     for at in proxy.config.filter_order(FilterDirection::Request) {
@@ -59,7 +63,7 @@ fn attach(stream: &mut Stream, proxy: &Proxy) {
             stream.response.body.add(filter, kept);
         }
     }
-    let attached = stream.attached.get_or_insert_default();
+    let attached = stream.attachments();
     for (position, parts) in parts.into_iter().enumerate() {
         if let Some(attachment) = parts.attachment {
             attached.add(proxy.index, position, attachment);

@@ -19,7 +19,6 @@ mod exchange;
 mod failure;
 mod messages;
 
-use std::cell::Cell;
 use std::io::Write as _;
 
 use weir_expr::{Context as _, SetCondition, Value, VariableId};
@@ -35,19 +34,30 @@ pub(crate) use self::exchange::{Call, connection_key, connection_limits, is_warm
 pub(crate) use self::failure::Failure;
 
 use crate::instance::ProxyRef;
-use crate::stream::attached::Attachment;
 use crate::stream::{PhaseResult, ProxySide, Stream};
 
-/// The state of one engine in one stream.
-#[derive(Debug, Default)]
+/// The state of one engine in one stream, from its first exchange on.
+#[derive(Debug)]
 pub(crate) struct EngineState {
+    /// The index of the engine's proxy, and the position of its filter there.
+    engine: (usize, usize),
     /// An exchange failed, and `continue-on-error` is not set.
-    is_off: Cell<bool>,
+    is_off: bool,
     /// Time that the engine has cost the stream so far, in milliseconds.
-    total_ms: Cell<u64>,
+    total_ms: u64,
 }
 
-impl Attachment for EngineState {}
+impl EngineState {
+    /// The state of an engine in a stream, created if there is none.
+    fn of(stream: &mut Stream, engine: (usize, usize)) -> &mut EngineState {
+        let states = &mut stream.attachments().engines;
+        let at = states.iter().position(|state| state.engine == engine).unwrap_or(states.len());
+        if at == states.len() {
+            states.push(EngineState { engine, is_off: false, total_ms: 0 });
+        }
+        &mut states[at]
+    }
+}
 
 /// Why messages are sent.
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +100,7 @@ impl Stream {
     /// retry is not a new session.
     #[cold]
     pub(crate) async fn raise_server_session(&mut self) -> PhaseResult {
-        let attached = self.attached.get_or_insert_default();
+        let attached = self.attachments();
         if std::mem::replace(&mut attached.has_server_session, true) {
             return Ok(());
         }
@@ -142,7 +152,8 @@ pub(crate) async fn ask(
     cause: Cause<'_>,
 ) -> PhaseResult {
     let Some(engine) = proxy.find_part(|proxy| proxy.engines.get(position)) else { return Ok(()) };
-    if with_state(stream, proxy, engine.filter, |state| state.is_off.get()).unwrap_or(true) {
+    let is_off = |state: &EngineState| state.engine == (proxy.index, engine.filter) && state.is_off;
+    if stream.attached.as_ref().is_some_and(|attached| attached.engines.iter().any(is_off)) {
         return Ok(());
     }
     let Some(written) = messages::write(stream, &engine, cause) else { return Ok(()) };
@@ -159,17 +170,6 @@ pub(crate) async fn ask(
     Ok(())
 }
 
-fn with_state<R>(
-    stream: &Stream,
-    proxy: &ProxyRef,
-    filter: usize,
-    look: impl FnOnce(&EngineState) -> R,
-) -> Option<R> {
-    let attached = stream.attached.as_ref()?;
-    let mut states = attached.of::<EngineState>(proxy.index);
-    states.find(|(at, _)| *at == filter).map(|(_, state)| look(state))
-}
-
 /// Sets the variables that report an exchange, and logs it.
 fn conclude(
     stream: &mut Stream,
@@ -181,11 +181,10 @@ fn conclude(
 ) {
     let agent = &engine.config.agent;
     let failure = outcome.err();
-    let total_ms = with_state(stream, proxy, engine.filter, |state| {
-        state.is_off.set(failure.is_some() && !agent.continue_on_error);
-        state.total_ms.set(state.total_ms.get() + took_ms);
-        state.total_ms.get()
-    });
+    let state = EngineState::of(stream, (proxy.index, engine.filter));
+    state.is_off = failure.is_some() && !agent.continue_on_error;
+    state.total_ms = state.total_ms.saturating_add(took_ms);
+    let total_ms = state.total_ms;
     let mut set = |variable: Option<VariableId>, number: u64| {
         if let Some(variable) = variable {
             let number = i64::try_from(number).unwrap_or(i64::MAX);
@@ -193,7 +192,7 @@ fn conclude(
         }
     };
     set(agent.set_process_time, took_ms);
-    set(agent.set_total_time, total_ms.unwrap_or(took_ms));
+    set(agent.set_total_time, total_ms);
     if let Some(failure) = failure {
         set(agent.set_on_error, failure.code().into());
         stream.captures.note_engine_failure(|| {

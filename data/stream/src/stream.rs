@@ -71,7 +71,7 @@ pub struct Stream {
     /// The stick-table entries that the stream tracks or stores. `None` if it uses no stick-table.
     pub(crate) tables: Option<PoolBox<table_use::TableUse>>,
     /// The filters of the stream's proxies. `None` without filters.
-    pub(crate) attached: Option<Box<Attached>>,
+    pub(crate) attached: Option<PoolBox<Attached>>,
     pub phase: During,
     pub ending: Ending,
     /// When each phase ended.
@@ -251,6 +251,11 @@ impl Stream {
                 self.client.receive(self.frontend.instance().limits.head_limit()),
                 weir_net::ReceiveOutcome::End | weir_net::ReceiveOutcome::Failed(_)
             )
+    }
+
+    /// The stream's attachments, created if there are none.
+    pub(crate) fn attachments(&mut self) -> &mut Attached {
+        self.attached.get_or_insert_with(|| PoolBox::new(Attached::default()))
     }
 
     /// [`client_left`](Self::client_left) before a server has the request, even after a complete body.

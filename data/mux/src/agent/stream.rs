@@ -76,17 +76,19 @@ impl AgentStream {
         Notified::Sent
     }
 
-    /// The actions of the agent's answer, once it is there.
-    pub fn answer(&mut self) -> Option<Result<Vec<u8>, AgentFault>> {
+    /// Appends the actions of the agent's answer to `actions`, once they are there. `None` before.
+    pub fn answer(&mut self, actions: &mut Vec<u8>) -> Option<Result<(), AgentFault>> {
         let mut inner = self.connection.inner.borrow_mut();
         let at = inner.position(self.number);
         if let Some(at) = at
             && inner.exchanges[at].answer.is_some()
         {
             self.number = 0;
-            let actions = inner.exchanges.remove(at).answer?;
-            self.received += actions.len() as u64;
-            return Some(Ok(actions));
+            let answer = inner.exchanges.remove(at).answer?;
+            self.received += answer.len() as u64;
+            actions.extend_from_slice(&answer);
+            inner.keep_spare(answer);
+            return Some(Ok(()));
         }
         let lost = AgentFault::Protocol(StatusCode::Unknown);
         inner.fault.or(at.is_none().then_some(lost)).map(Err)

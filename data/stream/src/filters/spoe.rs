@@ -11,7 +11,6 @@ use weir_model::{FilterArguments, FilterDirection, FilterFacts, Visit};
 
 use super::{FilterParts, Row, StreamFilter};
 use crate::instance::Proxy;
-use crate::spoe::EngineState;
 use crate::stream::Stream;
 
 pub(super) const ROWS: &[Row] = &[filter(
@@ -37,7 +36,7 @@ impl StreamFilter for SpoeFilter {
     }
 
     fn attach(&self, _: &Stream, _: &Proxy) -> FilterParts {
-        FilterParts { attachment: Some(Box::new(EngineState::default())), ..FilterParts::default() }
+        FilterParts::default()
     }
 
     fn visit_references(&self, visit: Visit<'_>) {

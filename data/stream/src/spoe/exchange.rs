@@ -20,8 +20,8 @@ use std::task::Poll;
 use weir_backend::Observation;
 use weir_containers::{PoolBox, PooledFuture, RcRef};
 use weir_expr::{Value, VariableId, VariableScope};
-use weir_mux::agent::{AgentFault, Notified};
 use weir_mux::LocalService;
+use weir_mux::agent::{AgentFault, Notified};
 use weir_spop::{AgentLimits, StatusCode};
 
 use super::{Engine, Failure};
@@ -31,6 +31,7 @@ use crate::drive::DriveStep;
 use crate::ending::{By, During, Ending};
 use crate::errors::MessageDirection;
 use crate::instance::{ProxyRef, WorkerInstance};
+use crate::recycle::Loan;
 use crate::session::ClientSession;
 use crate::stream::stream_variables::{StreamVariables, lasts};
 use crate::stream::{PhaseResult, ProxySide, Stream, StreamError};
@@ -101,7 +102,7 @@ pub(super) async fn run(
     stream: &mut Stream,
     engine: &RcRef<WorkerInstance, Engine>,
     messages: &[u8],
-) -> PhaseResult<Result<Vec<u8>, Failure>> {
+) -> PhaseResult<Result<Actions, Failure>> {
     let deadline = clock::after_some(engine.config.agent.processing_timeout);
     let Some(mut child) = begin(stream, engine) else { return Ok(Err(Failure::Resource)) };
     let mut asking = PooledFuture::new(ask(&mut child, messages));
@@ -113,8 +114,8 @@ pub(super) async fn run(
     drop(asking);
     stream.entry.resumed();
     end(&mut child, &asked);
-    if let Some(call) = child.attached.as_mut().and_then(|attached| attached.call.take()) {
-        stream.variables = call.parent.variables;
+    if let Some(call) = child.attached.as_mut().and_then(|attached| attached.call.as_mut()) {
+        stream.variables = std::mem::take(&mut call.parent.variables);
     }
     asked
 }
@@ -150,8 +151,8 @@ fn child(
 ) -> PoolBox<Stream> {
     let client = LocalService::new(Box::new(NoClient));
     let mut child = PoolBox::new(Stream::new(session, client, weir_sched::now_us()));
-    child.attached.get_or_insert_default().call =
-        Some(Box::new(Call { engine: engine.clone(), parent, fault: Cell::new(None), is_warming }));
+    child.attachments().call =
+        Some(PoolBox::new(Call { engine: engine.clone(), parent, fault: Cell::new(None), is_warming }));
     child.begin_view();
     let now = Some(child.elapsed());
     (child.timers.first_byte, child.timers.request) = (now, now);
@@ -159,7 +160,10 @@ fn child(
 }
 
 /// Opens a connection to an agent before the first exchange. `None` if it failed, or took longer than [`WARMING`].
-pub(super) async fn open(proxy: &ProxyRef, engine: &RcRef<WorkerInstance, Engine>) -> Option<PoolBox<Stream>> {
+pub(super) async fn open(
+    proxy: &ProxyRef,
+    engine: &RcRef<WorkerInstance, Engine>,
+) -> Option<PoolBox<Stream>> {
     let backend = proxy.sibling(engine.backend)?;
     let session = Subrequest::session_of_process(proxy);
     let parent = Parent {
@@ -198,13 +202,16 @@ pub(super) fn close(mut child: PoolBox<Stream>) {
     child.end_view();
 }
 
-async fn ask(child: &mut Stream, messages: &[u8]) -> Result<Vec<u8>, Failure> {
+async fn ask(child: &mut Stream, messages: &[u8]) -> Result<Actions, Failure> {
     let asked = converse(child, messages).await;
     asked.map_err(|stop| match stop {
         Stop::Failed(failure) => failure,
         Stop::Ended(ending) => failure_of(child, &ending),
     })
 }
+
+/// The actions of an ACK.
+type Actions = Loan<Vec<u8>>;
 
 /// Why an exchange stopped.
 enum Stop {
@@ -218,7 +225,7 @@ impl From<StreamError> for Stop {
     }
 }
 
-async fn converse(child: &mut Stream, messages: &[u8]) -> Result<Vec<u8>, Stop> {
+async fn converse(child: &mut Stream, messages: &[u8]) -> Result<Actions, Stop> {
     child.inspection().content_rules(ProxySide::Backend).await?;
     loop {
         child.server_phase().reach_server().await?;
@@ -239,14 +246,15 @@ async fn converse(child: &mut Stream, messages: &[u8]) -> Result<Vec<u8>, Stop> 
             }
         }
     }
-    let actions = child
+    let mut actions = crate::recycle::bytes();
+    child
         .drive(
             While::acknowledgement(&child.timeouts, weir_sched::now()),
             |child, _| {
                 let connector = child.server.upstream.as_mut().map(|upstream| &mut upstream.connector);
-                match connector.and_then(|connector| connector.agent_mut()?.answer()) {
+                match connector.and_then(|connector| connector.agent_mut()?.answer(&mut actions)) {
                     None => Ok(DriveStep::Wait(Waits::ONCE)),
-                    Some(Ok(actions)) => Ok(DriveStep::Done(actions)),
+                    Some(Ok(())) => Ok(DriveStep::Done(())),
                     Some(Err(fault)) => Err(Stop::Failed(fault.into())),
                 }
             },
@@ -271,7 +279,7 @@ fn failure_of(child: &mut Stream, stop: &StreamError) -> Failure {
 }
 
 /// Ends the stream of an exchange.
-fn end(child: &mut Stream, asked: &PhaseResult<Result<Vec<u8>, Failure>>) {
+fn end(child: &mut Stream, asked: &PhaseResult<Result<Actions, Failure>>) {
     let by = match asked {
         Ok(Ok(_)) => By::Nobody,
         Ok(Err(Failure::TimedOut)) | Err(_) => By::Client,

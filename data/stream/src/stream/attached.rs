@@ -2,10 +2,11 @@
 
 use std::any::Any;
 
+use weir_containers::PoolBox;
 use weir_expr::{Value, VariableId};
 use weir_mux::Message;
 
-use crate::spoe::Call;
+use crate::spoe::{Call, EngineState};
 use crate::stream::Stream;
 
 /// A filter's per-stream object that receives stream events. Every method is a no-op by default.
@@ -26,7 +27,9 @@ pub(crate) trait Attachment: Any {
 pub(crate) struct Attached {
     filters: Vec<AttachedFilter>,
     /// The parent of a stream that is an exchange with an agent.
-    pub(crate) call: Option<Box<Call>>,
+    pub(crate) call: Option<PoolBox<Call>>,
+    /// The engines that exchanged messages with agents.
+    pub(crate) engines: Vec<EngineState>,
     /// The engines were informed of the session with a server.
     pub(crate) has_server_session: bool,
     /// Variables of scope `res` that agents set before the response began.
