@@ -3,7 +3,7 @@
 use weir_config::{Inputs, StreamKeywords, parse};
 use weir_expr::{PatternStore, Registry, TokenKeys, VariableNames};
 use weir_model::Proxy;
-use weir_syntax::{DiagnosticSeverity, Environment, NoFiles, SourceMap, StaticFeatures};
+use weir_syntax::{DiagnosticSeverity, Environment, MemoryFiles, SourceMap, StaticFeatures};
 use weir_vocabulary::fetch;
 
 /// The result of parsing a configuration.
@@ -12,6 +12,27 @@ pub(crate) struct Read {
     /// The diagnostics in HAProxy's form, each preceded by the first letter of its severity.
     pub messages: Vec<String>,
 }
+
+/// The file `engine.cfg` of each configuration: the engine `check`, in the words of the examples. Its agents are in the backend of
+/// [`AGENTS`].
+const ENGINE: &str = "\
+[check]
+spoe-agent check
+ messages user
+ groups addresses
+ timeout processing 1s
+ use-backend agents
+spoe-message user
+ args known=http_auth(users)
+ event on-frontend-http-request
+spoe-message source
+ args ip=src
+spoe-group addresses
+ messages source
+";
+
+/// The sections that the engine needs, for the end of a configuration.
+pub(crate) const AGENTS: &str = "\nbackend agents\n mode spop\n timeout connect 1s\n timeout server 1s\nuserlist users\n user a insecure-password b\n";
 
 /// Reads a whole configuration. The file is called `t.cfg`.
 pub(crate) fn read(text: &str) -> Read {
@@ -24,7 +45,7 @@ pub(crate) fn read_with(keywords: &StreamKeywords, text: &str) -> Read {
     sources.add("t.cfg", text.as_bytes().to_vec());
     let inputs = Inputs {
         sources: &sources,
-        loader: &NoFiles,
+        loader: &[("engine.cfg", ENGINE)].into_iter().collect::<MemoryFiles>(),
         registry: &Registry::new(fetch::declarations()),
         keywords,
         patterns: &PatternStore::new(),

@@ -297,6 +297,13 @@ impl<'d> Document<'d> {
                 }
                 Ok(CurrentSection::Traces)
             }
+            SectionKind::Engine(_) => {
+                let message = format!(
+                    "section '{keyword}' is not allowed in a configuration. It belongs in the file of an engine, named by 'filter spoe \
+                     engine <name> config <file>'"
+                );
+                Err(fault(keyword.span(), message))
+            }
         }
     }
 

@@ -52,7 +52,7 @@ pub const FEATURES: &[(&str, bool)] = &[
     ("RT", true),
     ("SHM_OPEN", false),
     ("SLZ", false),
-    ("SPOE", false),
+    ("SPOE", true),
     ("SSL", true),
     ("STATIC_PCRE", false),
     ("STATIC_PCRE2", true),

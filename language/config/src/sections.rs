@@ -2,7 +2,7 @@
 
 use weir_syntax::did_you_mean;
 
-use crate::rows::{Row, Table};
+use crate::rows::{Handler, Row, Table};
 
 /// The parser that reads a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,32 @@ pub(crate) enum SectionKind {
     Resolvers,
     /// `traces`.
     Traces,
+    /// A section of an engine's file (`filter spoe`). An error in a configuration.
+    Engine(EngineSection),
+}
+
+/// A section of an engine's file (SPOE 1.2, section 2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EngineSection {
+    /// `spoe-agent`.
+    Agent,
+    /// `spoe-message`.
+    Message,
+    /// `spoe-group`.
+    Group,
+}
+
+/// The section of an engine's file that begins with this word.
+pub(crate) fn engine_section(word: &str) -> Option<EngineSection> {
+    match SECTIONS.find(word)?.handler {
+        Handler::Ready(SectionKind::Engine(section)) => Some(section),
+        _ => None,
+    }
+}
+
+/// The words that begin a section in an engine's file.
+pub(crate) fn engine_section_names() -> impl Iterator<Item = &'static str> {
+    SECTIONS.rows().map(|row| row.name).filter(|name| engine_section(name).is_some())
 }
 
 /// Whether a line with this first word begins a section.
@@ -83,8 +109,26 @@ pub(crate) static SECTIONS: Table<SectionKind> = Table::new(&[&[
         SectionKind::Resolvers,
     ),
     Row::ready("ring", "<name>", "events", "a buffer of events", SectionKind::Ring),
-    Row::not_yet("spoe-agent", "<name>", "an agent that processes streams"),
-    Row::not_yet("spoe-group", "<name>", "messages to an agent"),
-    Row::not_yet("spoe-message", "<name>", "a message to an agent"),
+    Row::ready(
+        "spoe-agent",
+        "<name>",
+        "waf",
+        "the agent of an engine",
+        SectionKind::Engine(EngineSection::Agent),
+    ),
+    Row::ready(
+        "spoe-group",
+        "<name>",
+        "late-checks",
+        "messages that a rule sends to the agent",
+        SectionKind::Engine(EngineSection::Group),
+    ),
+    Row::ready(
+        "spoe-message",
+        "<name>",
+        "check-request",
+        "a message to the agent",
+        SectionKind::Engine(EngineSection::Message),
+    ),
     Row::ready("traces", "", "", "traces from start", SectionKind::Traces),
 ]]);

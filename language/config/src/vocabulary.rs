@@ -13,11 +13,12 @@ use crate::log_forward::LOG_FORWARD_KEYWORDS;
 use crate::mailers::MAILERS_KEYWORDS;
 use crate::peers::PEERS_KEYWORDS;
 use crate::proxy::health_section::HEALTHCHECK_KEYWORDS;
+use crate::proxy::spoe::{SPOE_AGENT_KEYWORDS, SPOE_GROUP_KEYWORDS, SPOE_MESSAGE_KEYWORDS};
 use crate::proxy::{OPTIONS, PROXY_KEYWORDS};
 use crate::resolvers::RESOLVERS_KEYWORDS;
 use crate::ring::RING_KEYWORDS;
 use crate::rows::{Handler, Row, Table};
-use crate::sections::SECTIONS;
+use crate::sections::{SECTIONS, engine_section};
 use crate::server::SERVER_OPTIONS;
 use crate::traces::TRACES_KEYWORDS;
 use crate::userlist::USERLIST_KEYWORDS;
@@ -88,6 +89,12 @@ pub enum WordPlace {
     CrtStore,
     /// On a `load` line of a `crt-store`.
     Load,
+    /// In `spoe-agent`, a section of an engine's file.
+    SpoeAgent,
+    /// In `spoe-message`, a section of an engine's file.
+    SpoeMessage,
+    /// In `spoe-group`, a section of an engine's file.
+    SpoeGroup,
 }
 
 /// Whether a word is implemented.
@@ -102,7 +109,7 @@ pub enum WordState {
 
 impl WordPlace {
     /// Every context.
-    pub const ALL: [WordPlace; 19] = [
+    pub const ALL: [WordPlace; 22] = [
         WordPlace::Section,
         WordPlace::Global,
         WordPlace::Proxy,
@@ -122,6 +129,9 @@ impl WordPlace {
         WordPlace::Traces,
         WordPlace::CrtStore,
         WordPlace::Load,
+        WordPlace::SpoeAgent,
+        WordPlace::SpoeMessage,
+        WordPlace::SpoeGroup,
     ];
 
     /// The keyword of the section with these lines. None if the context is not a section.
@@ -138,6 +148,9 @@ impl WordPlace {
             WordPlace::Resolvers => Some("resolvers"),
             WordPlace::Traces => Some("traces"),
             WordPlace::CrtStore => Some("crt-store"),
+            WordPlace::SpoeAgent => Some("spoe-agent"),
+            WordPlace::SpoeMessage => Some("spoe-message"),
+            WordPlace::SpoeGroup => Some("spoe-group"),
             _ => None,
         }
     }
@@ -164,6 +177,9 @@ impl WordPlace {
             WordPlace::Traces => "Words of traces",
             WordPlace::CrtStore => "Words of crt-store",
             WordPlace::Load => "Words of load lines",
+            WordPlace::SpoeAgent => "Words of spoe-agent",
+            WordPlace::SpoeMessage => "Words of spoe-message",
+            WordPlace::SpoeGroup => "Words of spoe-group",
         }
     }
 }
@@ -190,6 +206,9 @@ pub fn words(keywords: &'static StreamKeywords) -> BTreeSet<ConfigWord> {
     add(&mut words, WordPlace::Traces, TRACES_KEYWORDS.rows());
     add(&mut words, WordPlace::CrtStore, CRT_STORE_KEYWORDS.rows());
     add(&mut words, WordPlace::Load, LOAD_KEYWORDS.rows());
+    add(&mut words, WordPlace::SpoeAgent, SPOE_AGENT_KEYWORDS.rows());
+    add(&mut words, WordPlace::SpoeMessage, SPOE_MESSAGE_KEYWORDS.rows());
+    add(&mut words, WordPlace::SpoeGroup, SPOE_GROUP_KEYWORDS.rows());
     words.into_iter().map(|word| with_names(word, keywords)).collect()
 }
 
@@ -230,6 +249,7 @@ fn add<F: 'static>(
 /// The sections, rules or lines that may contain a word.
 pub fn written_in(keywords: &StreamKeywords, word: &ConfigWord) -> Vec<&'static str> {
     match word.place {
+        WordPlace::Section if engine_section(word.name).is_some() => vec!["in the file of an engine"],
         WordPlace::Section => vec!["at the top of a file"],
         WordPlace::Proxy => {
             ready(&PROXY_KEYWORDS, word.name).map_or(Vec::new(), |reader| section_names(reader.sections))
@@ -258,6 +278,9 @@ pub fn written_in(keywords: &StreamKeywords, word: &ConfigWord) -> Vec<&'static 
         WordPlace::Traces => vec!["traces"],
         WordPlace::CrtStore => vec!["crt-store"],
         WordPlace::Load => vec!["load lines"],
+        WordPlace::SpoeAgent => vec!["spoe-agent"],
+        WordPlace::SpoeMessage => vec!["spoe-message"],
+        WordPlace::SpoeGroup => vec!["spoe-group"],
     }
 }
 
@@ -321,6 +344,9 @@ pub fn dump(keywords: &StreamKeywords) -> String {
     section(&mut text, "resolvers", first_words(RESOLVERS_KEYWORDS.rows()));
     section(&mut text, "crt-store", first_words(CRT_STORE_KEYWORDS.rows()));
     section(&mut text, "traces", first_words(TRACES_KEYWORDS.rows()));
+    section(&mut text, "spoe-agent", first_words(SPOE_AGENT_KEYWORDS.rows()));
+    section(&mut text, "spoe-message", first_words(SPOE_MESSAGE_KEYWORDS.rows()));
+    section(&mut text, "spoe-group", first_words(SPOE_GROUP_KEYWORDS.rows()));
     text
 }
 
@@ -418,6 +444,9 @@ mod tests {
         assert_eq!(of(WordPlace::Proxy, "use_backend"), Some(vec!["frontend", "listen"]));
         assert_eq!(of(WordPlace::Action, "deny"), Some(vec!["http-request", "http-response"]));
         assert_eq!(of(WordPlace::Option, "redispatch"), Some(vec!["defaults", "listen", "backend"]));
+        assert_eq!(of(WordPlace::Section, "backend"), Some(vec!["at the top of a file"]));
+        assert_eq!(of(WordPlace::Section, "spoe-agent"), Some(vec!["in the file of an engine"]));
+        assert_eq!(of(WordPlace::SpoeAgent, "timeout processing"), Some(vec!["spoe-agent"]));
     }
 
     #[test]
@@ -438,6 +467,10 @@ mod tests {
             "\thttp-request deny",
             "userlist",
             "\tuser",
+            "spoe-agent",
+            "\tmax-frame-size",
+            "spoe-message",
+            "\targs",
         ] {
             assert!(lines.contains(&line), "{line}");
         }

@@ -8,7 +8,7 @@ use super::arguments::{Delay, Size};
 use super::headers::Capture;
 use super::process::SetBandwidthLimit;
 use super::{ACTIONS, arguments};
-use crate::testing::{Read, read};
+use crate::testing::{AGENTS, Read, read};
 
 /// Reads `lines` (separated by ` ;; `) in a section that begins with `section`, after a named `defaults` section in HTTP mode. Checks
 /// all messages, in order. A `...` at the end of an expectation matches any rest.
@@ -88,12 +88,14 @@ fn the_example_of_every_action_is_accepted() {
             let filter = "filter bwlim-in a default-limit 1k default-period 1s\n ";
             let before = match row.name {
                 "set-bandwidth-limit" => filter,
+                "send-spoe-group" => "filter spoe engine check config engine.cfg\n ",
                 name if name.starts_with("track-sc") => "stick-table type ipv4 size 1\n ",
                 _ => "",
             };
             let after = match row.name {
                 "do-resolve" => "\nresolvers dns\n nameserver a 192.0.2.1:53",
                 "auth-request" | "mirror" => "\nbackend app",
+                "send-spoe-group" => AGENTS,
                 _ => "",
             };
             // Tracking that does not read contents belongs to session rules.

@@ -16,7 +16,7 @@ use super::{FILTERS, FilterParts, StreamFilter, arguments};
 use crate::actions::ACTIONS;
 use crate::instance::Proxy;
 use crate::stream::Stream;
-use crate::testing::{Read, read, read_with};
+use crate::testing::{AGENTS, Read, read, read_with};
 
 const A: &str = "filter bwlim-in a default-limit 1k default-period 1s";
 const B: &str = "filter bwlim-out b default-limit 1m default-period 500 min-size 2896";
@@ -48,7 +48,8 @@ fn refuse(lines: &[&str], want: &str) {
 #[test]
 fn the_example_of_every_filter_is_accepted() {
     for row in FILTERS.rows().filter(|row| row.is_ready()) {
-        let filters = accept(&[&format!("filter {} {}", row.name, row.example)]);
+        let after = if row.name == "spoe" { AGENTS } else { "" };
+        let filters = accept(&[&format!("filter {} {}{after}", row.name, row.example)]);
         assert_eq!(filters[0].keyword, row.name);
         let sees = |direction| filters[0].sees(direction);
         assert!(sees(FilterDirection::Request) || sees(FilterDirection::Response), "{}", row.name);
@@ -114,6 +115,15 @@ fn filters_visit_every_expression_of_their_arguments() {
     assert!(visited >= FURTHER.len(), "{visited} expressions in the examples");
 }
 
+/// The expressions of an engine are in its file.
+#[test]
+fn an_engine_visits_the_arguments_of_its_messages() {
+    let filters = accept(&[&format!("filter spoe engine check config engine.cfg{AGENTS}")]);
+    let mut found = false;
+    filters[0].visit_references(&mut |reference| found |= reference.kind == ArgKind::UserList);
+    assert!(found);
+}
+
 #[test]
 fn an_unvisited_filter_argument_is_reported() {
     let (faults, _) = unvisited(&BLIND_KEYWORDS);
@@ -174,7 +184,8 @@ fn invalid_filter_lines_are_rejected_with_haproxys_messages() {
     };
     refuse(
         &["filter trece"],
-        "'filter' : unknown keyword 'trece'. Registered keywords : 'bwlim-in', 'bwlim-out', 'comp-req', 'comp-res', 'compression', 'trace'",
+        "'filter' : unknown keyword 'trece'. Registered keywords : 'bwlim-in', 'bwlim-out', 'comp-req', 'comp-res', 'compression', 'trace', \
+         'spoe'",
     );
     bwlim("", "a name is expected as first argument");
     bwlim(" a", "<default-period> option is missing");
@@ -217,7 +228,7 @@ fn a_shared_bandwidth_limit_requires_a_table_with_its_rate() {
 
 #[test]
 fn reports_filters_that_are_not_implemented_yet() {
-    for name in ["cache c", "fcgi-app x", "opentracing", "spoe x", "lua.x"] {
+    for name in ["cache c", "fcgi-app x", "opentracing", "lua.x"] {
         let word = name.split(' ').next().unwrap_or_default();
         refuse(&[&format!("filter {name}")], &format!("'filter {word}' is not implemented yet"));
     }

@@ -18,6 +18,9 @@ mod message;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use agent::SPOE_AGENT_KEYWORDS;
+pub(crate) use message::{SPOE_GROUP_KEYWORDS, SPOE_MESSAGE_KEYWORDS};
+
 use std::sync::Arc;
 
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Span, Word};
@@ -127,7 +130,7 @@ fn settle_group(draft: &Draft, pending: &PendingGroupUse) -> Parsed {
     };
     let Some(position) = engine.groups.iter().position(|group| group.name == *group_name) else {
         let message = format!(
-            "Proxy '{}': unable to find SPOE group '{group_name}' in the configuration of SPOE engine '{engine_name}'.",
+            "Proxy '{}': unable to find SPOE group '{group_name}' into SPOE engine '{engine_name}' configuration.",
             proxy.name
         );
         let nearest = weir_syntax::did_you_mean(group_name, engine.groups.iter().map(|group| &*group.name));
@@ -138,7 +141,7 @@ fn settle_group(draft: &Draft, pending: &PendingGroupUse) -> Parsed {
         let late = message.arguments.iter().find(|argument| !argument.value.points().intersects(*points));
         if let Some(argument) = late {
             let message = format!(
-                "Proxy '{}': SPOE message '{}' ({}) of SPOE group '{group_name}' has the argument '{}', which is not available in this rule.",
+                "Proxy '{}': Invalid SPOE message '{}' used by SPOE group '{group_name}' at {}: its argument '{}' is not available in this rule.",
                 proxy.name,
                 message.name,
                 message.at,

@@ -5,18 +5,19 @@ use std::time::Duration;
 
 use weir_syntax::{Diagnostic, Layout, Line, Word, did_you_mean};
 
-use super::file::{LineScope, SPOE_SECTIONS, read_names};
+use super::file::{LineScope, read_names};
 use super::{WrittenName, stranger_in_variable};
 use crate::numbers::{delay_of, integer_in};
 use crate::proxy::read_log_target_words;
 use crate::rows::DefaultValue::Described;
 use crate::rows::{Handler, Row, Table};
+use crate::sections::engine_section_names;
 use crate::words::{Fault, Parsed, Words, fault, suggesting, tight};
 use weir_model::{Location, LogTarget, LogTargets};
 
 /// Reads a line of a `spoe-agent` section.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SpoeAgentReader {
+pub(crate) struct SpoeAgentReader {
     read: ReadAgent,
     /// Reads the line after `no`. None if the word cannot be negated.
     no: Option<ReadAgent>,
@@ -46,7 +47,7 @@ const fn negatable(
 }
 
 /// Every word of a `spoe-agent` section.
-pub(super) static SPOE_AGENT_KEYWORDS: Table<SpoeAgentReader> = Table::new(&[&[
+pub(crate) static SPOE_AGENT_KEYWORDS: Table<SpoeAgentReader> = Table::new(&[&[
     keyword("groups", "<grp-name> ...", "late-checks", "groups that the agent handles", |agent, _, words| {
         read_names(&mut agent.groups, "spoe-group", words)
     }),
@@ -260,7 +261,7 @@ const MAX_REGISTERED: usize = 1024;
 
 /// A `spoe-agent` section during parsing.
 #[derive(Debug)]
-pub(super) struct AgentDraft {
+pub(crate) struct AgentDraft {
     pub(super) name: WrittenName,
     pub(super) at: Location,
     pub(super) backend: Option<WrittenName>,
@@ -338,7 +339,7 @@ fn unknown(line: &Line, first: usize) -> Fault {
     let seconds = SPOE_AGENT_KEYWORDS.continuations(word.text());
     if seconds.is_empty() {
         let own = SPOE_AGENT_KEYWORDS.rows().filter_map(|row| row.name.split(' ').next());
-        let known = own.chain(SPOE_SECTIONS.rows().map(|row| row.name));
+        let known = own.chain(engine_section_names());
         let message = format!("unknown keyword '{word}' in spoe-agent section.");
         return suggesting(fault(word.span(), message), did_you_mean(word.text(), known));
     }

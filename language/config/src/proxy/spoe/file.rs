@@ -13,27 +13,10 @@ use crate::engine_files::EngineFiles;
 use crate::expressions::Notes;
 use crate::reply::cannot_open;
 use crate::resources::Resources;
-use crate::rows::{Handler, Row, Table};
-use crate::words::{Parsed, Words, fault, not_yet, suggesting};
+use crate::rows::{Handler, Table};
+use crate::sections::{EngineSection, engine_section, engine_section_names};
+use crate::words::{Parsed, Words, fault, not_yet, suggesting, tight};
 use weir_model::{Location, SpoeEngine};
-
-/// The words that begin a section.
-pub(super) static SPOE_SECTIONS: Table<EngineSection> = Table::new(&[&[
-    Row::ready("spoe-agent", "<name>", "waf", "the agent of an engine", EngineSection::Agent),
-    Row::ready("spoe-message", "<name>", "check-request", "a message to the agent", EngineSection::Message),
-    Row::ready("spoe-group", "<name>", "late-checks", "messages that a rule sends", EngineSection::Group),
-]]);
-
-/// The kind of a section.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum EngineSection {
-    /// `spoe-agent`.
-    Agent,
-    /// `spoe-message`.
-    Message,
-    /// `spoe-group`.
-    Group,
-}
 
 /// Reads the engine `name` from the file `path`. Without a name, the engine has the name of its agent.
 pub(super) fn read(context: &mut LineContext<'_>, name: Option<&Word>, path: &Word) -> Parsed<SpoeEngine> {
@@ -148,7 +131,7 @@ struct EngineReader<'r> {
 }
 
 /// The surroundings of a line for the readers of keywords.
-pub(super) struct LineScope<'s> {
+pub(crate) struct LineScope<'s> {
     pub(super) resources: Resources<'s>,
     pub(super) notes: &'s RefCell<Notes>,
     pub(super) at: &'s Location,
@@ -165,7 +148,7 @@ impl EngineReader<'_> {
             return Ok(());
         }
         let at = Location::new(self.file.clone(), line.span().line);
-        if let Some(Handler::Ready(section)) = SPOE_SECTIONS.find(line.text(0)).map(|row| row.handler) {
+        if let Some(section) = engine_section(line.text(0)) {
             self.current = None;
             self.begin_section(section, line, at)?;
             self.current = Some(section);
@@ -196,7 +179,7 @@ impl EngineReader<'_> {
             _ => {
                 let word = line.keyword();
                 let message = format!("unknown keyword '{word}' out of section.");
-                let nearest = did_you_mean(word.text(), SPOE_SECTIONS.rows().map(|row| row.name));
+                let nearest = did_you_mean(word.text(), engine_section_names());
                 let diagnostic = Diagnostic::alert(word.span(), message).layout(Layout::ParsingTight);
                 Err(Box::new(diagnostic.suggestion(nearest)))
             }
@@ -235,6 +218,10 @@ impl EngineReader<'_> {
         let mut words = Words::new(line, 1);
         let name = words.expect(&format!("missing name for {keyword} section."))?;
         words.end(keyword.text())?;
+        if let Some(stranger) = stranger_in(name.text()) {
+            let message = format!("character '{stranger}' is not permitted in '{keyword}' name '{name}'.");
+            return Err(tight(fault(name.span(), message)));
+        }
         let EngineDraft { agent, messages, groups } = &mut self.sections;
         let twin = match section {
             EngineSection::Agent => {
@@ -272,7 +259,7 @@ fn keyword<'l, F: Copy>(table: &'static Table<F>, section: &str, line: &'l Line)
         return Ok((read, Words::new(line, count)));
     }
     let word = line.keyword();
-    let known = table.rows().map(|row| row.name).chain(SPOE_SECTIONS.rows().map(|row| row.name));
+    let known = table.rows().map(|row| row.name).chain(engine_section_names());
     let message = format!("unknown keyword '{word}' in {section} section.");
     Err(suggesting(fault(word.span(), message), did_you_mean(word.text(), known)))
 }

@@ -11,10 +11,10 @@ use crate::words::{Parsed, Words, fault, none_of, prefixed, tight};
 use weir_model::{Location, SpoeArgument, SpoeEvent};
 
 /// Reads one line of a `spoe-message` section.
-pub(super) type SpoeMessageKeyword = fn(&mut MessageDraft, &LineScope<'_>, &mut Words<'_>) -> Parsed;
+pub(crate) type SpoeMessageKeyword = fn(&mut MessageDraft, &LineScope<'_>, &mut Words<'_>) -> Parsed;
 
 /// Every word of a `spoe-message` section.
-pub(super) static SPOE_MESSAGE_KEYWORDS: Table<SpoeMessageKeyword> = Table::new(&[&[
+pub(crate) static SPOE_MESSAGE_KEYWORDS: Table<SpoeMessageKeyword> = Table::new(&[&[
     Row::ready(
         "acl",
         "<aclname> <criterion> [flags] [operator] <value> ...",
@@ -47,10 +47,10 @@ pub(super) static SPOE_MESSAGE_KEYWORDS: Table<SpoeMessageKeyword> = Table::new(
 ]]);
 
 /// Reads one line of a `spoe-group` section.
-pub(super) type SpoeGroupKeyword = fn(&mut GroupDraft, &LineScope<'_>, &mut Words<'_>) -> Parsed;
+pub(crate) type SpoeGroupKeyword = fn(&mut GroupDraft, &LineScope<'_>, &mut Words<'_>) -> Parsed;
 
 /// Every word of a `spoe-group` section.
-pub(super) static SPOE_GROUP_KEYWORDS: Table<SpoeGroupKeyword> = Table::new(&[&[Row::ready(
+pub(crate) static SPOE_GROUP_KEYWORDS: Table<SpoeGroupKeyword> = Table::new(&[&[Row::ready(
     "messages",
     "<msg-name> ...",
     "check-request",
@@ -60,7 +60,7 @@ pub(super) static SPOE_GROUP_KEYWORDS: Table<SpoeGroupKeyword> = Table::new(&[&[
 
 /// A `spoe-message` section during parsing.
 #[derive(Debug)]
-pub(super) struct MessageDraft {
+pub(crate) struct MessageDraft {
     pub(super) name: WrittenName,
     pub(super) at: Location,
     acls: AclTable,
@@ -70,7 +70,7 @@ pub(super) struct MessageDraft {
 
 /// An `event` line.
 #[derive(Debug)]
-pub(super) struct EventDraft {
+pub(crate) struct EventDraft {
     pub(super) event: SpoeEvent,
     pub(super) condition: Option<Condition>,
     /// The span of the condition.
@@ -79,7 +79,7 @@ pub(super) struct EventDraft {
 
 /// A `spoe-group` section during parsing.
 #[derive(Debug)]
-pub(super) struct GroupDraft {
+pub(crate) struct GroupDraft {
     pub(super) name: WrittenName,
     pub(super) at: Location,
     pub(super) messages: Vec<WrittenName>,

@@ -730,7 +730,7 @@ fn faults_of_filter_lines_have_the_verdicts_of_haproxy() {
         (
             "filter spoe engine e config s.conf\n http-request send-spoe-group e x",
             Refuses("Proxy 'f': unable to find SPOE group 'x' into SPOE engine 'e' configuration."),
-            "Proxy 'f': unable to find SPOE group 'x' in the configuration of SPOE engine 'e'.",
+            "Proxy 'f': unable to find SPOE group 'x' into SPOE engine 'e' configuration.",
         ),
         (
             "filter spoe engine e config s.conf\n http-request send-spoe-group e",
@@ -754,7 +754,7 @@ fn faults_of_filter_lines_have_the_verdicts_of_haproxy() {
     assert_eq!(
         read(&text, &file).messages(),
         [
-            "Proxy 'f': SPOE message 'm' (s.conf:6) of SPOE group 'g' has the argument 'res.hdr', which is not available in this rule."
+            "Proxy 'f': Invalid SPOE message 'm' used by SPOE group 'g' at s.conf:6: its argument 'res.hdr' is not available in this rule."
         ]
     );
     let text = configuration(&format!("{FILTER}\n http-response send-spoe-group e g"), "", "mode spop");
