@@ -317,7 +317,10 @@ impl FilteredBytes {
         source: &mut StreamConnector,
         sink: &mut StreamConnector,
     ) -> FlowState {
-        if matches!(sink, StreamConnector::Indirect(Indirect::Agent(_) | Indirect::Local(_) | Indirect::Closed)) {
+        if matches!(
+            sink,
+            StreamConnector::Indirect(Indirect::Agent(_) | Indirect::Local(_) | Indirect::Closed)
+        ) {
             return FlowState::Failed(FlowSide::Sink, weir_net::ConnectionFault::Io(Errno::PIPE));
         }
         let now = weir_sched::now();

@@ -21,16 +21,18 @@ mod messages;
 
 use std::io::Write as _;
 
-use weir_expr::{Context as _, SetCondition, Value, VariableId};
 use weir_events::Level;
-use weir_model::SpoeEvent;
+use weir_expr::{Context as _, SetCondition, Value, VariableId};
 use weir_model::FilterDirection;
+use weir_model::SpoeEvent;
 use weir_mux::agent::AgentFault;
 
 pub(crate) use self::actions::set_early;
 pub use self::connections::{dismiss_agents, open_agents, warm_up};
 pub use self::engine::{Engine, EngineParts};
-pub(crate) use self::exchange::{Call, connection_key, connection_limits, is_warming, note_fault, parent, places};
+pub(crate) use self::exchange::{
+    Call, connection_key, connection_limits, is_warming, note_fault, parent, places,
+};
 pub(crate) use self::failure::Failure;
 
 use crate::instance::ProxyRef;
@@ -113,7 +115,9 @@ impl Stream {
             return Ok(());
         }
         let direction = match event {
-            SpoeEvent::ServerSession | SpoeEvent::TcpResponse | SpoeEvent::HttpResponse => FilterDirection::Response,
+            SpoeEvent::ServerSession | SpoeEvent::TcpResponse | SpoeEvent::HttpResponse => {
+                FilterDirection::Response
+            }
             _ => FilterDirection::Request,
         };
         for filter in proxy.config.filter_order(direction) {

@@ -17,8 +17,8 @@ use std::time::Duration;
 use weir_containers::PoolBox;
 use weir_http::Kind;
 use weir_mux::{BodyProducer, KeptBody, LocalService, Message, ProducerStep};
-use weir_sys::Address;
 use weir_sched::{Class, TaskKey, Tick, WorkKind};
+use weir_sys::Address;
 
 use crate::admission::Admission;
 use crate::clock::{self, ClockReading};

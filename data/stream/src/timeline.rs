@@ -52,7 +52,9 @@ impl StreamLog {
         let lasting =
             (self.stream.response.is_tunnel || !self.stream.speaks_http()) && !self.stream.ending.is_error();
         let has_failure = self.stream.captures.engine_failure().is_some();
-        if (silent && matches!(self.stream.ending.by, By::Client | By::ClientTimeout)) || (lasting && !has_failure) {
+        if (silent && matches!(self.stream.ending.by, By::Client | By::ClientTimeout))
+            || (lasting && !has_failure)
+        {
             return;
         }
         let entry = self.entry();

@@ -135,7 +135,9 @@ impl AgentConnection {
                 Ok(disconnected(frame.payload)
                     .unwrap_or(AgentEvent::Disconnected { status: 0, message: b"" }))
             }
-            (State::AwaitDisconnect | State::Closed, _) | (State::Ready, SpopFrameKind::Unknown(_)) => return None,
+            (State::AwaitDisconnect | State::Closed, _) | (State::Ready, SpopFrameKind::Unknown(_)) => {
+                return None;
+            }
             (State::AwaitHello | State::Ready, _) if !frame.is_final() => Err(StatusCode::Fragmentation),
             (State::AwaitHello, SpopFrameKind::AgentHello) => self.receive_hello(frame),
             (State::Ready, SpopFrameKind::Ack) => Ok(self.receive_ack(frame)),

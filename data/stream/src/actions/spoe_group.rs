@@ -31,7 +31,8 @@ impl StreamAction for SendSpoeGroup {
     fn run<'s>(&'s self, stream: &'s mut Stream, rule: RuleContext<'s>) -> ActionResult<'s> {
         let proxy = stream.proxy(rule.key.side).clone();
         let target = self.group.target();
-        let engine = target.and_then(|(filter, _)| proxy.engines.iter().position(|engine| engine.filter == filter));
+        let engine =
+            target.and_then(|(filter, _)| proxy.engines.iter().position(|engine| engine.filter == filter));
         let (Some(engine), Some((_, group))) = (engine, target) else {
             return ActionResult::Done(Verdict::Next);
         };

@@ -62,13 +62,7 @@ impl ServerPhase {
 }
 
 /// Turns a new connection into one that carries exchanges, with this stream's as the first.
-fn open(
-    stream: &Stream,
-    connection: Connection,
-    key: u64,
-    private: bool,
-    in_use: Option<InUse>,
-) -> Upstream {
+fn open(stream: &Stream, connection: Connection, key: u64, private: bool, in_use: Option<InUse>) -> Upstream {
     let connection = AgentMultiplexer::new(connection, crate::spoe::connection_limits(stream));
     let limit = connection.stream_limit();
     let lease = shared::keep(stream, || Carrier::Agent(Rc::clone(&connection)), key, limit, private);

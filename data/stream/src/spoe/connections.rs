@@ -14,7 +14,8 @@ pub fn warm_up(instance: &LocalInstance) {
         let Some(proxy) = ProxyRef::at(instance, index) else { continue };
         for position in 0..proxy.engines.len() {
             let Some(engine) = proxy.find_part(|proxy| proxy.engines.get(position)) else { continue };
-            let servers = instance.proxies.get(engine.backend).map_or(0, |backend| backend.config.servers.len());
+            let servers =
+                instance.proxies.get(engine.backend).map_or(0, |backend| backend.config.servers.len());
             weir_sched::spawn(&WARMING, Class::Bulk, open(proxy.clone(), engine, servers.min(MOST)));
         }
     }

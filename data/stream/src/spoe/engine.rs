@@ -74,7 +74,9 @@ impl Engine {
         let EngineParts { filter, config, backend, is_both, log_sinks, log_tag, variables, .. } = parts;
         let largest = parts.buffer_size.saturating_sub(LENGTH_FIELD);
         let prefix = format!("{}.", config.agent.variable_prefix);
-        let is_registered = |name: &str| config.agent.registered_names.iter().any(|known| known.strip_prefix(&*prefix) == Some(name));
+        let is_registered = |name: &str| {
+            config.agent.registered_names.iter().any(|known| known.strip_prefix(&*prefix) == Some(name))
+        };
         let names = variables.with_prefix(&prefix).into_iter().map(|(name, number, mentioned)| {
             let is_of_process = mentioned || is_registered(&name);
             (name.into_boxed_bytes(), KnownName { number, is_of_process })
@@ -116,7 +118,8 @@ impl Engine {
 
     /// A variable that an agent names, without its prefix. `None` if it is unknown.
     pub(super) fn variable(&self, scope: VariableScope, name: &[u8]) -> Option<VariableId> {
-        let known = self.names.get(name).filter(|known| known.is_of_process || scope != VariableScope::Process);
+        let known =
+            self.names.get(name).filter(|known| known.is_of_process || scope != VariableScope::Process);
         let number = known.map(|known| known.number).or_else(|| {
             // Only a trusted agent pays for the lock.
             let is_trusted = self.config.agent.force_set_variables;
@@ -169,7 +172,9 @@ fn messages(config: &SpoeEngine, event: SpoeEvent, is_both: bool) -> Box<[u16]> 
     let of = |event| config.agent.events.of(event).iter().copied();
     match (event, is_both) {
         (SpoeEvent::FrontendTcpRequest, true) => of(event).chain(of(SpoeEvent::BackendTcpRequest)).collect(),
-        (SpoeEvent::FrontendHttpRequest, true) => of(event).chain(of(SpoeEvent::BackendHttpRequest)).collect(),
+        (SpoeEvent::FrontendHttpRequest, true) => {
+            of(event).chain(of(SpoeEvent::BackendHttpRequest)).collect()
+        }
         (SpoeEvent::BackendTcpRequest | SpoeEvent::BackendHttpRequest, true) => Box::default(),
         _ => of(event).collect(),
     }

@@ -59,8 +59,8 @@ mod tests {
 
     #[test]
     fn failures_have_the_codes_of_the_manual() {
-        let failures =
-            [Failure::TimedOut, Failure::Resource, Failure::TooLarge, Failure::Interrupted].map(Failure::code);
+        let failures = [Failure::TimedOut, Failure::Resource, Failure::TooLarge, Failure::Interrupted]
+            .map(Failure::code);
         assert_eq!(failures, [1, 2, 3, 5]);
         assert_eq!(Failure::from(StatusCode::Io).code(), 257);
     }
