@@ -1,6 +1,7 @@
 //! Configurations and instances for tests.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use weir_expr::TimeZone;
 use weir_model::Config;
@@ -55,6 +56,7 @@ fn with_relays(
     let states = SavedStates::default();
     let options = ProcessValues {
         files: SharedFiles::new(NoFiles),
+        variable_names: Arc::default(),
         workers: 1,
         connections: 1000,
         open_files: 2000,

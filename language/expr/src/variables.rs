@@ -134,10 +134,10 @@ impl VariableNames {
     /// The names that begin with `prefix`, without it. Each has its number, and whether it was mentioned in scope `proc`.
     pub fn with_prefix(&self, prefix: &str) -> Vec<(Box<str>, u32, bool)> {
         let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
-        let behind = |(name, number): (&Box<str>, &u32)| {
+        let found = names.numbers.iter().filter_map(|(name, number)| {
             Some((name.strip_prefix(prefix)?.into(), *number, names.of_process.contains(number)))
-        };
-        names.numbers.iter().filter_map(behind).collect()
+        });
+        found.collect()
     }
 
     /// The name of a variable without its scope.
