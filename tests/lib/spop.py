@@ -31,8 +31,8 @@ class Malformed(Exception):
 
 
 class Value(typing.NamedTuple):
-    """A typed value: its kind, one of `KINDS`, and the value as an object of Python."""
-    kind: str
+    """A typed value: its kind, one of `KINDS`, and the value as an object of Python. A number as kind is written alone, without data."""
+    kind: str | int
     value: object
 
 
@@ -62,6 +62,8 @@ def typed(value):
     if not isinstance(value, Value):
         value = Value({type(None): "null", bool: "bool", int: "int64", str: "string", bytes: "binary", ipaddress.IPv4Address: "ipv4",
                        ipaddress.IPv6Address: "ipv6"}[type(value)], value)
+    if isinstance(value.kind, int):
+        return bytes([value.kind])
     kind = KINDS.index(value.kind)
     if value.kind == "null":
         return bytes([kind])

@@ -8,7 +8,7 @@ import pytest
 from lib.origin import end_with_reset
 from lib.program import USR1, wait_until
 from lib.spoe import field
-from lib.spop import Agent, backwards, set_var
+from lib.spop import Agent, Value, backwards, set_var
 
 SHOW = 'http-after-response set-header x "%[var(txn.v.error)]|%[var(txn.v.score)]"'
 
@@ -256,12 +256,13 @@ def test_a_soft_stop_sends_disconnect(build):
 
 # Checks.
 
-def test_spop_check(build):
-    world = build(Agent(echo))
+@pytest.mark.parametrize("items", [{}, {"x": Value(10, None), "capabilities": ""}])
+def test_spop_check(build, items):
+    world = build(Agent(echo, items=items))
     world.serve(agents="option spop-check", agent_words="check inter 50ms")
     assert wait_until(lambda: world.stat("agents", "a", "check_status") == "L7OK")
     check = next(hello for hello in world.agent.hellos if hello.get("healthcheck"))
-    assert (check["supported-versions"], check["max-frame-size"]) == ("2.0", 16380)
+    assert list(check.items()) == [("supported-versions", "2.0"), ("max-frame-size", 16380), ("capabilities", ""), ("healthcheck", True)]
     assert world.agent.notifies == []
 
 

@@ -147,6 +147,7 @@ HARMLESS = [
     answered("hello_of_unknown_capabilities", agent={"items": {"capabilities": "async, foo ,pipelining"}}),
     answered("hello_of_a_version_between_spaces", agent={"items": {"version": " 2.0 "}}),
     answered("hello_of_unknown_items", agent={"items": {"x": 1, "y": "z"}}),
+    answered("hello_of_items_of_unassigned_types", agent={"items": {"x": Value(10, None), "y": Value(0xff, None)}}),
     answered("hello_of_small_frames", agent={"items": {"max-frame-size": code(256)}}),
     answered("hello_of_a_signed_size", agent={"items": {"max-frame-size": Value("int32", 1000)}}),
     answered("hello_split_at_every_byte", split_hello),

@@ -307,11 +307,14 @@ mod tests {
         let invalid_frame = StatusCode::InvalidFrame.message();
         let begin = b"\x65\0\0\0\x01\0\0\x07version\x08\x03".as_slice();
         let rest = b"\x0emax-frame-size\x03\xfc\xf0\x06\x0ccapabilities\x08\0".as_slice();
-        check_whole(
-            OwnExpected::SpopHello,
-            &hello(&[begin, b"2.0", rest].concat()),
-            (true, 0, "SPOA server is ok"),
-        );
+        // Items of unassigned types do not matter.
+        for further in [&b""[..], b"\x01x\x0a", b"\x01x\x0f\x01y\x03\x05"] {
+            check_whole(
+                OwnExpected::SpopHello,
+                &hello(&[begin, b"2.0", rest, further].concat()),
+                (true, 0, "SPOA server is ok"),
+            );
+        }
         let with = |text: &[u8]| [begin, text].concat();
         let (size, rest) = (&b"\x0emax-frame-size"[..], &b"\x0ccapabilities\x08\0"[..]);
         for (frame, why) in [

@@ -36,8 +36,8 @@ pub enum TypedData<'a> {
 impl<'a> TypedData<'a> {
     /// Reads a value from the front of `bytes`. Returns it with the rest.
     ///
-    /// HAProxy 3.2 reads the unassigned types 10 to 15 as NULL and continues after the type's byte. Here they are an error: the
-    /// bytes of such a value would be taken for the next action.
+    /// HAProxy 3.2 reads the unassigned types 10 to 15 as NULL and continues after the type's byte. Here they are an error in actions,
+    /// because the bytes of such a value would be taken for the next action.
     ///
     /// # Errors
     /// The value is incomplete, its type is unassigned, or an integer exceeds 64 bits.
@@ -108,6 +108,8 @@ impl<'a> TypedData<'a> {
 
 /// The type is in the lower half of the first byte, its flags in the upper one.
 const TYPE_MASK: u8 = 0x0f;
+/// The largest type that is assigned: BINARY.
+const LAST_TYPE: u8 = 9;
 /// The flag of a boolean that is true.
 const TRUE: u8 = 0x10;
 
@@ -134,7 +136,9 @@ pub(crate) fn write_item(name: &[u8], value: TypedData<'_>, out: &mut Vec<u8>) {
     value.write(out);
 }
 
-/// The items of a list of named values that fills its payload. It ends after an error.
+/// The items of a list of named values that fills its payload: a HELLO or DISCONNECT frame. It ends after an error.
+///
+/// A value of an unassigned type is a NULL without data, as in HAProxy 3.2. Later versions may add items, and the known ones decide.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Items<'a>(pub(crate) ByteReader<'a>);
 
@@ -143,8 +147,20 @@ impl<'a> Items<'a> {
         Items(ByteReader(payload))
     }
 
+    /// The next item, of a type that is assigned.
     pub(crate) fn read_next(&mut self) -> Result<(&'a [u8], TypedData<'a>), MalformedPayload> {
         Ok((self.0.counted_bytes()?, TypedData::take(&mut self.0)?))
+    }
+
+    fn read_tolerantly(&mut self) -> Result<(&'a [u8], TypedData<'a>), MalformedPayload> {
+        let name = self.0.counted_bytes()?;
+        match self.0.0 {
+            [head, rest @ ..] if head & TYPE_MASK > LAST_TYPE => {
+                self.0 = ByteReader(rest);
+                Ok((name, TypedData::Null))
+            }
+            _ => Ok((name, TypedData::take(&mut self.0)?)),
+        }
     }
 }
 
@@ -155,7 +171,7 @@ impl<'a> Iterator for Items<'a> {
         if self.0.0.is_empty() {
             return None;
         }
-        let item = self.read_next();
+        let item = self.read_tolerantly();
         if item.is_err() {
             self.0 = ByteReader(&[]);
         }
@@ -254,9 +270,19 @@ mod tests {
 
     #[test]
     fn a_list_ends_after_an_error() {
-        let mut items = Items::new(b"\x01a\x00\x01b\x0a\x01c\x00");
+        let mut items = Items::new(b"\x01a\x00\x01b\x08\x09\x01c\x00");
         assert_eq!(items.next(), Some(Ok((&b"a"[..], TypedData::Null))));
         assert_eq!(items.next(), Some(Err(MalformedPayload)));
         assert_eq!(items.next(), None);
+    }
+
+    #[test]
+    fn an_item_of_an_unassigned_type_lacks_data() {
+        for kind in 10..=15 {
+            let bytes = [1, b'a', 0xf0 | kind, 1, b'b', 0x11];
+            let expected = [Ok((&b"a"[..], TypedData::Null)), Ok((&b"b"[..], TypedData::Bool(true)))];
+            assert_eq!(Vec::from_iter(Items::new(&bytes)), expected, "{kind}");
+        }
+        assert_eq!(Items::new(b"\x01a").next(), Some(Err(MalformedPayload)));
     }
 }

@@ -65,7 +65,8 @@ pub struct AgentHello {
 impl AgentHello {
     /// Reads the payload of an AGENT-HELLO frame. `offered` is the `max-frame-size` of the HELLO frame that it answers.
     ///
-    /// An item that occurs twice is checked twice; the last one counts. Unknown items are skipped. Sizes may have any of the four
+    /// An item that occurs twice is checked twice; the last one counts. Unknown items are skipped, also those of unassigned types, which
+    /// HAProxy 3.2 reads as NULL. Sizes may have any of the four
     /// integer types.
     ///
     /// # Errors
@@ -239,7 +240,9 @@ mod tests {
     fn unknown_items_are_skipped_and_malformed_ones_are_not() {
         check(&[item("x", TypedData::Uint32(7))], Ok((false, None, None)));
         check(&[item("", TypedData::Uint32(7))], Err(StatusCode::InvalidFrame));
-        check(&[b"\x01x\x0a".to_vec()], Err(StatusCode::InvalidFrame));
+        let version = item("version", TypedData::Text(b"2.0"));
+        check(&[b"\x01x\x0a".to_vec(), version, b"\x01y\x0f".to_vec()], Ok((true, None, None)));
+        check(&[b"\x07version\x0a".to_vec()], Err(StatusCode::InvalidFrame));
         check(&[b"\x05ab".to_vec()], Err(StatusCode::InvalidFrame));
         check(&[], Ok((false, None, None)));
     }
