@@ -96,7 +96,7 @@ pub struct SpoeMessage {
     pub arguments: Vec<SpoeArgument>,
     /// `event`. None for a message that only groups send.
     pub event: Option<SpoeEvent>,
-    /// The condition of `event`, for the sending at this event only. Groups ignore it. None for always.
+    /// The condition of `event`. As in HAProxy, it applies in a group, too. None for always.
     pub condition: Option<Condition>,
 }
 

@@ -5,12 +5,12 @@ use weir_model::{Proxy, SpoeEngine};
 use super::LintSubject;
 use crate::findings::Finding;
 
-/// Engines with events and without a line that reads the variable for errors.
+/// Engines with messages and without a line that reads the variable for errors.
 pub(super) fn failing_open(subject: &LintSubject<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for proxy in &subject.config.proxies {
         for filter in &proxy.filters {
-            let Some(engine) = filter.facts().spoe.filter(|engine| !engine.agent.events.is_empty()) else {
+            let Some(engine) = filter.facts().spoe.filter(|engine| !engine.messages.is_empty()) else {
                 continue;
             };
             let (Some(why), Some(line)) = (reason(subject, engine), subject.line(&filter.at)) else {

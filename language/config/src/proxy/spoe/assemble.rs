@@ -45,6 +45,13 @@ pub(super) fn engine(
         );
         diagnostics.push(Diagnostic::warning(agent.name.span, message).layout(Layout::Bare));
     }
+    if agent.processing_timeout.is_none() {
+        let message = format!(
+            "Proxy '{}': missing 'processing' timeout for SPOE agent '{}' declared at {}.\n   | While not properly invalid, you will certainly encounter various problems\n   | with such a configuration. To fix this, please ensure it is set to a non-zero value.",
+            scene.proxy, agent.name.text, agent.at
+        );
+        diagnostics.push(Diagnostic::warning(agent.name.span, message).layout(Layout::Bare));
+    }
     let agent = finished_agent(agent, events, log_targets, scene, diagnostics)?;
     let mut messages: Vec<Option<MessageDraft>> = messages.into_iter().map(Some).collect();
     let messages = order.iter().filter_map(|index| messages.get_mut(*index)?.take());

@@ -19,9 +19,13 @@ struct ReadEngine {
 }
 
 impl ReadEngine {
+    /// The messages, but for that about a missing `timeout processing`, which most of the engines here lack.
     fn messages(&self) -> Vec<String> {
-        let said = |diagnostic: &weir_syntax::Diagnostic| diagnostic.classic_message(&self.sources);
-        self.diagnostics.iter().map(said).collect()
+        self.all_messages().filter(|said| !said.contains(MISSING_TIMEOUT)).collect()
+    }
+
+    fn all_messages(&self) -> impl Iterator<Item = String> {
+        self.diagnostics.iter().map(|diagnostic| diagnostic.classic_message(&self.sources))
     }
 
     fn proxy(&self, name: &str) -> &Proxy {
@@ -31,6 +35,17 @@ impl ReadEngine {
     fn engine(&self) -> &SpoeEngine {
         self.proxy("f").filters[0].facts().spoe.expect("an engine")
     }
+}
+
+const MISSING_TIMEOUT: &str = "missing 'processing' timeout for SPOE agent";
+
+#[test]
+fn an_agent_without_a_timeout_is_warned_about_as_in_haproxy() {
+    let with = |words: &str| {
+        let read = engine(&changed("  use-backend agents\n", &format!("  use-backend agents\n  {words}\n")));
+        read.all_messages().filter(|said| said.contains(MISSING_TIMEOUT)).count()
+    };
+    assert_eq!([with(""), with("timeout processing 0"), with("timeout processing 1ms")], [1, 1, 0]);
 }
 
 fn read(configuration: &str, engine: &str) -> ReadEngine {
