@@ -247,6 +247,57 @@ def test_lint_finds_compressed_pages_that_may_reveal_secrets(binary, folder):
     assert lines_found(binary, folder, defaults) == [("compression algo gzip", "C719")]
 
 
+ENGINE = """[e]
+spoe-agent waf
+    messages check
+    option var-prefix waf
+    timeout processing 100ms
+    use-backend agents
+    {}
+spoe-message check
+    args path=path
+    {}
+"""
+
+
+def test_lint_finds_engines_that_fail_open(binary, folder):
+    """An error of the agent changes something only if a line reads the variable of set-on-error."""
+    on_error, event = "option set-on-error error", "event on-frontend-http-request"
+    rule = "http-request deny status 503 if { var(txn.waf.error) -m found }"
+    for agent, message, line, found in (
+            ("", event, rule, 1),
+            (on_error, event, "", 1),
+            (on_error, event, "log-format %[var(txn.waf.error)]", 1),
+            (on_error, event, rule.replace("error", "errors"), 1),
+            (on_error, event, rule, 0),
+            (on_error, event, "use_backend b if { var(txn.waf.error) -m int gt 0 }", 0),
+            # Messages without an event are sent by rules only.
+            ("groups late\nspoe-group late\n    messages check", "", "http-request send-spoe-group e late", 0)):
+        path = folder.file("engine.cfg", ENGINE.format(agent, message))
+        filter_line = f"filter spoe engine e config {path}"
+        text = (HEAD + FRONTEND + f"    {filter_line}\n    {line}\n    default_backend b\n" + BACKEND
+                + "backend agents\n    mode spop\n    server a 127.0.0.1:3\n")
+        assert lines_found(binary, folder, text) == [(filter_line, "C720")] * found, (agent, line, lines_found(binary, folder, text))
+
+
+def test_check_refuses_agents_where_clients_connect(binary, folder):
+    agents = "    mode spop\n    server a 127.0.0.1:3\n"
+    use = "frontend 'f' ({0}:6) tries to use incompatible spop backend 'b' ({0}:9)"
+    for text, said in (
+            (FRONTEND + "    mode spop\n", "[{0}:8] : 'mode spop' is for backends only."),
+            ("listen f\n    bind 127.0.0.1:1\n" + agents, "proxy 'f' cannot have 'bind' lines: its servers are agents"),
+            (FRONTEND + "    default_backend b\nbackend b\n" + agents, f"http {use} as its default backend (see 'mode')."),
+            (FRONTEND + "    use_backend b if TRUE\nbackend b\n" + agents, f"http {use} in a 'use_backend' rule (see 'mode')."),
+            (FRONTEND.replace("f\n", "f\n    mode tcp\n") + "    default_backend b\nbackend b\n" + agents,
+             f"tcp {use} as its default backend (see 'mode').".replace(":9)", ":10)")),
+            (FRONTEND + "    default_backend b\nbackend b\n    server s 127.0.0.1:2 proto spop\n", "MUX protocol 'spop' is not usable for server 's'"),
+            (FRONTEND + "spoe-agent waf\n", "section 'spoe-agent' is not allowed in a configuration. It belongs in the file of an engine, named by "
+                                            "'filter spoe engine <name> config <file>'")):
+        path = folder.file("a.cfg", HEAD + text)
+        status, out, err = run(binary, "-c", "-f", path)
+        assert status == 1 and said.format(path) in out + err, (said.format(path), out + err)
+
+
 def test_lint_finds_unknown_alpn_protocols(binary, folder):
     """ALPN names that HTTP proxies never negotiate; TCP proxies may have any protocol."""
     site = Authority(folder).issue("one.example")

@@ -4,6 +4,8 @@
 //! `tests/manual.tsv` has a row per line: the manual's section, the configuration section, the line, its result (`ok`, `warning`,
 //! `error`), the result of HAProxy 3.2 with the reason if it differs, and the beginning of the first message.
 
+use std::cell::RefCell;
+
 use weir_observe::messages::{Messages, Verbosity};
 use weir_syntax::SourceMap;
 
@@ -50,10 +52,34 @@ pub(crate) fn written(place: &str, line: &str) -> String {
     }
 }
 
+/// The line between a configuration and the file of its engine.
+pub(crate) const ENGINE_FOLLOWS: &str = "# engine.cfg:\n";
+
+thread_local! {
+    /// The file `engine.cfg` of the configuration that this thread reads.
+    static ENGINE: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
+}
+
+/// A file that exists only in memory, for the thread of the test that reads it.
+pub(crate) fn memory_file(path: &str) -> Option<Vec<u8>> {
+    ENGINE.with_borrow(|engine| engine.clone().filter(|_| path == "engine.cfg"))
+}
+
+/// The configuration `t.cfg`. The part of `text` after [`ENGINE_FOLLOWS`] becomes the file `engine.cfg`.
+pub(crate) fn sources(text: &str) -> SourceMap {
+    let (configuration, engine) = match text.split_once(ENGINE_FOLLOWS) {
+        Some((configuration, engine)) => (configuration, Some(engine.as_bytes().to_vec())),
+        None => (text, None),
+    };
+    ENGINE.set(engine);
+    let mut sources = SourceMap::new();
+    sources.add("t.cfg", configuration.as_bytes().to_vec());
+    sources
+}
+
 /// Parses a configuration. Returns the result and the messages.
 pub(crate) fn read(text: &str) -> (&'static str, String) {
-    let mut sources = SourceMap::new();
-    sources.add("t.cfg", text.as_bytes().to_vec());
+    let sources = sources(text);
     let arguments =
         Arguments { check: true, quiet: true, files: vec!["t.cfg".into()], ..Arguments::default() };
     let messages = Messages::new();
@@ -68,9 +94,7 @@ pub(crate) fn read(text: &str) -> (&'static str, String) {
 
 /// The parsed configuration as comparable text. `None` if it is rejected.
 pub(crate) fn understood(text: &str) -> Option<String> {
-    let mut sources = SourceMap::new();
-    sources.add("t.cfg", text.as_bytes().to_vec());
-    configuration::understood(&sources).map(|config| format!("{config:?}"))
+    configuration::understood(&sources(text)).map(|config| format!("{config:?}"))
 }
 
 /// Whether a line describes a problem, rather than announcing or counting problems.

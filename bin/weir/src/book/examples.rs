@@ -594,7 +594,7 @@ fn writing_a_documented_default_equals_omitting_the_keyword() {
         let line = match word.default {
             Some(DefaultValue::Written(arguments)) => format!("{} {arguments}", word.name),
             Some(DefaultValue::Described("off")) if !CANNOT_BE_TAKEN_BACK.contains(&word.name) => {
-                format!("no option {}", word.name)
+                format!("no option {}", word.name.trim_start_matches("option "))
             }
             _ => continue,
         };
@@ -629,7 +629,7 @@ fn writing_a_documented_default_equals_omitting_the_keyword() {
 }
 
 /// Options that cannot follow `no`.
-const CANNOT_BE_TAKEN_BACK: [&str; 16] = [
+const CANNOT_BE_TAKEN_BACK: [&str; 17] = [
     "external-check",
     "forwardfor",
     "httpchk",
@@ -637,6 +637,7 @@ const CANNOT_BE_TAKEN_BACK: [&str; 16] = [
     "httpslog",
     "ldap-check",
     "mysql-check",
+    "option force-set-var",
     "originalto",
     "pgsql-check",
     "redis-check",

@@ -261,6 +261,14 @@ static PLACES: &[(&str, &str, &str, &[WordPlace])] = &[
             WordPlace::Load,
         ],
     ),
+    (
+        "engines",
+        "Words of engine files",
+        "An engine of `filter spoe` has a file of its own: `filter spoe engine NAME config FILE`. The lines of the engine follow a line \
+         with its name in brackets, `[NAME]`, up to the next such line. Its sections are one `spoe-agent` and any number of \
+         `spoe-message` and `spoe-group` sections.",
+        &[WordPlace::SpoeAgent, WordPlace::SpoeMessage, WordPlace::SpoeGroup],
+    ),
 ];
 
 /// File name, title and introduction of each page, and the kind of its entries.

@@ -5,15 +5,12 @@ use std::path::Path;
 use weir_config::vocabulary::{ConfigWord, WordPlace, WordState, words};
 use weir_model::fingerprints::{ChangeKind, Object, ObjectChange, differences};
 use weir_stream::KEYWORDS;
-use weir_syntax::SourceMap;
 
 use crate::configuration;
 use crate::explain::lines::{self, ConfigLine};
 
 fn objects(text: &str) -> Option<Vec<Object>> {
-    let mut sources = SourceMap::new();
-    sources.add("t.cfg", text.as_bytes().to_vec());
-    configuration::objects_of(&sources)
+    configuration::objects_of(&crate::manual::sources(text))
 }
 
 /// The printed differences between two configurations.
@@ -302,6 +299,8 @@ impl Example {
             WordPlace::Server => kind == "server",
             WordPlace::Global => ["global", "bind", "server"].contains(&kind) || is_every(change),
             WordPlace::Load => kind == "crt-store",
+            // An engine is a part of the proxy with its filter.
+            WordPlace::SpoeAgent | WordPlace::SpoeMessage | WordPlace::SpoeGroup => kind == "listen",
             place => match place.section() {
                 Some(section) => kind == section || ["table", "bind"].contains(&kind),
                 None => ["frontend", "backend", "listen", "table", "bind", "server"].contains(&kind),
@@ -377,6 +376,13 @@ const WITHOUT_MEANING: &[(&str, &str)] = &[
     ("Global tune.ssl.force-private-cache", "no effect, or only a warning"),
     ("Server no-renegotiate", "no effect, or only a warning"),
     ("Server renegotiate", "no effect, or only a warning"),
+    ("SpoeAgent max-waiting-frames", "no effect, or only a warning"),
+    ("SpoeAgent maxconnrate", "no effect, or only a warning"),
+    ("SpoeAgent maxerrrate", "no effect, or only a warning"),
+    ("SpoeAgent option async", "no effect, or only a warning"),
+    ("SpoeAgent option send-frag-payload", "no effect, or only a warning"),
+    ("SpoeAgent timeout hello", "no effect, or only a warning"),
+    ("SpoeAgent timeout idle", "no effect, or only a warning"),
     ("Global presetenv", "counts in the lines that use the variable"),
     ("Global resetenv", "counts in the lines that use the variable"),
     ("Global setenv", "counts in the lines that use the variable"),
@@ -390,6 +396,7 @@ const WITHOUT_MEANING: &[(&str, &str)] = &[
     ("Peers default-server", "counts in the lines that follow"),
     ("Proxy default-server", "counts in the lines that follow"),
     ("Proxy acl", "counts in the rules that use it"),
+    ("SpoeMessage acl", "counts in the condition that uses it"),
     ("Proxy default_backend", "another line of the example's section replaces it"),
     ("Proxy email-alert from", "incomplete alone: mails need a sender, a recipient and a section"),
     ("Proxy email-alert level", "incomplete alone: mails need a sender, a recipient and a section"),
@@ -524,9 +531,16 @@ const NOT_VARIED: &[(&str, &str)] = &[
     ("Proxy tcp-request session", "the arguments of the example belong together"),
     ("Ring format", "the arguments of the example belong together"),
     ("Peers default-server", "the arguments of the example belong together"),
+    ("Action send-spoe-group", "the example has the only object that can be named"),
     ("Server healthcheck", "the example has the only object that can be named"),
+    ("SpoeAgent groups", "the example has the only object that can be named"),
+    ("SpoeAgent messages", "the example has the only object that can be named"),
+    ("SpoeAgent use-backend", "the example has the only object that can be named"),
+    ("SpoeGroup messages", "the example has the only object that can be named"),
     ("Server resolvers", "the example has the only object that can be named"),
     ("Server track", "the example has the only object that can be named"),
+    ("SpoeMessage event", "there are eight names that do not resemble each other"),
+    ("Filter spoe", "the example names the only engine and the only file"),
     ("Global h1-case-adjust-file", "the example names a file that is missing"),
     ("HttpErrors errorfile", "the example names a file that is missing"),
     ("Proxy errorfile", "the example names a file that is missing"),

@@ -13,7 +13,8 @@ use weir_vocabulary::fetch::FETCHES;
 #[derive(Clone, Debug)]
 pub(crate) struct ConfigLine {
     #[cfg_attr(not(test), expect(dead_code, reason = "tests put the line there"))]
-    /// The keyword of the section, or `tcp` for a `listen` section in TCP mode. Empty for a line that starts a section.
+    /// The keyword of the section, or `tcp` for a `listen` section in TCP mode. Empty for a line that starts a section; `engine` if it
+    /// does so in the file of an engine.
     pub place: &'static str,
     /// The text of the line.
     pub text: String,
@@ -34,6 +35,7 @@ pub(crate) fn of_word(word: &ConfigWord) -> ConfigLine {
         sections.into_iter().find(|section| valid.contains(section)).unwrap_or("listen")
     };
     let (place, text) = match word.place {
+        WordPlace::Section if word.name.starts_with("spoe-") => ("engine", written),
         WordPlace::Section => ("", written),
         WordPlace::Proxy => (proxy(), written),
         WordPlace::Option => (proxy(), format!("option {written}")),
@@ -233,14 +235,47 @@ pub(crate) fn configuration(line: &ConfigLine, before: &str) -> String {
     }
     let header = match line.place {
         "global" | "defaults" | "frontend" | "backend" => return text,
+        "listen" if written.contains("spoe") => return text + &engine(line, &written),
         "listen" => "listen all\n    bind 127.0.0.1:3\n    stick-table type ipv4 size 1k\n".to_owned(),
         "tcp" => "listen all\n    mode tcp\n    bind 127.0.0.1:3\n".to_owned(),
         "log" => "backend logs\n    mode log\n".to_owned(),
         "spop" => "backend agents\n    mode spop\n".to_owned(),
+        "engine" | "spoe-agent" | "spoe-message" | "spoe-group" => return text + &engine(line, &written),
         place @ ("crt-store" | "traces") => format!("{place}\n"),
         place => format!("{place} example\n"),
     };
     text + &header + &written
+}
+
+/// A proxy with an engine, the backends of its agents, and its file. `written` is the line, in the proxy or in the file.
+#[cfg(test)]
+fn engine(line: &ConfigLine, written: &str) -> String {
+    let at = |place| if line.place == place { written } else { "" };
+    let section = |usual| {
+        let is_same = line.place == "engine" && line.text.split(' ').next() == str::split(usual, ' ').next();
+        if is_same { line.text.as_str() } else { usual }
+    };
+    let of_proxy = match line.place {
+        "listen" => written,
+        _ => "    filter spoe engine check config engine.cfg\n",
+    };
+    format!(
+        "listen all\n    bind 127.0.0.1:3\n{of_proxy}backend agents\n    mode spop\n    server agent1 127.0.0.1:4\n\
+         backend others\n    mode spop\n    server agent2 127.0.0.1:5\n{}\
+         [check]\n{}\n    use-backend others\n    timeout processing 1s\n    messages example\n    groups addresses\n{}\
+         spoe-message example\n    event on-frontend-http-request\n{}\
+         {}\n    event on-backend-http-request\n\
+         spoe-message check-source\n    args ip=src\n\
+         spoe-group addresses\n    messages check-source\n{}\
+         {}\n",
+        crate::manual::ENGINE_FOLLOWS,
+        section("spoe-agent example"),
+        at("spoe-agent"),
+        at("spoe-message"),
+        section("spoe-message check-request"),
+        at("spoe-group"),
+        section("spoe-group late-checks"),
+    )
 }
 
 /// The sections before the proxies.
@@ -327,6 +362,12 @@ pub(crate) const BEFORE: &[(WordPlace, &str, &str)] = &[
         "group",
         "    user a insecure-password z
     user b insecure-password z
+",
+    ),
+    (
+        WordPlace::Action,
+        "send-spoe-group",
+        "    filter spoe engine check config engine.cfg
 ",
     ),
     (

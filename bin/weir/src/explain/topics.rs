@@ -232,6 +232,17 @@ static TOPICS: &[Topic] = &[
         &["balance", "hash-type", "weight"],
     ),
     topic(
+        &["waf", "web application firewall", "coraza", "modsecurity", "agent", "agents", "spop"],
+        "An agent of 'filter spoe' examines requests and sets variables; rules decide by them. The engine's file names its messages and its \
+         backend of agents ('mode spop'). Without a rule about errors the engine fails open (C720).",
+        &[
+            "filter spoe engine waf config /etc/weir/waf.cfg",
+            "http-request deny status 503 if { var(txn.waf.error) -m found }",
+            "http-request deny if { var(txn.waf.action) -m str deny }",
+        ],
+        &["spoe", "spoe-agent", "spoe-message", "option set-on-error", "send-spoe-group", "mode"],
+    ),
+    topic(
         &["file descriptors", "open files", "ulimit"],
         "Each connection takes two. 'maxconn' of 'global' bounds them, and weir lowers it to the limit of the process.",
         &[],

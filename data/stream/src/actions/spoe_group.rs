@@ -16,7 +16,7 @@ pub(super) const ROWS: &[ActionRow] = &[action(
     "send-spoe-group",
     "<engine-name> <group-name>",
     "check addresses",
-    "ask an agent",
+    "send the messages of a group to an agent",
     sets::CONTENT,
     |context, words| Ok(SendSpoeGroup { group: read_group_use(context, words)? }.into_action()),
 )];

@@ -18,7 +18,7 @@ pub(super) const ROWS: &[Row] = &[filter(
     "spoe",
     "[engine <name>] config <file>",
     "engine check config engine.cfg",
-    "ask agents",
+    "offload the processing of streams to agents",
     read,
 )];
 
