@@ -449,7 +449,7 @@ def hello_of(items):
 
 
 def hello_with(kind=AGENT_HELLO, stream=0, frame=0, flags=FIN, payload=None):
-    """Answers HAPROXY-HELLO with a frame of which these parts differ."""
+    """Answers HAPROXY-HELLO with a frame that differs in these parts."""
     def script(talk):
         offered = talk.read_hello()
         if not offered:

@@ -39,7 +39,7 @@ def test_a_connection_is_reused(build):
 
 
 @pytest.mark.parametrize("words", ["never", "safe", "aggressive", "always"])
-def test_http_reuse_has_no_effect(build, words):
+def test_http_reuse_is_ignored(build, words):
     world = build(Agent(echo))
     world.serve(agents=f"http-reuse {words}")
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""How an exchange fails: the variable of `set-on-error`, the log line, the time, and what happens to the later events (HAProxy's
+"""How an exchange fails: the variable of `set-on-error`, the log line, the time, and the effect on later events (HAProxy's
 doc/SPOE.txt, 2.2, 3.5 and 4). A row is one behaviour of the agent or one configuration.
 
 Where HAProxy waits for `timeout processing` although it has reset the connection, the row is marked and weir fails at once.
@@ -176,7 +176,7 @@ def test_these_are_not_errors(build, expected):
     assert re.fullmatch(r"SPOE: \[ag\] <EVENT:on-frontend-http-request> sid=\d+ st=0 \d+ 0/1", world.log.lines[0])
 
 
-# What follows an error.
+# After an error.
 
 def fail_first(talk):
     """The first connection closes after NOTIFY; the others serve."""
@@ -271,6 +271,14 @@ def test_an_ack_after_the_timeout_is_dropped(build):
         assert field(ask_again(client), "x") == "1|"
         late.set()
         assert field(ask_again(client), "x") == "|8"
+
+
+def test_a_connection_without_hello_serves_no_exchange(build):
+    # Both connections that may be opened at the start hang.
+    world = build(Agent(lambda notify: [SCORE], lambda talk: hang_before_hello(talk) if talk.number <= 2 else talk.serve()))
+    world.serve(timeout="150ms", frontend=SHOW)
+    answers = [field(world.ask(), "x") for _ in range(5)]
+    assert set(answers) <= {"1|", "|7"} and answers[-2:] == ["|7"] * 2, answers
 
 
 def test_times_of_a_failure(build):

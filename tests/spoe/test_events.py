@@ -1,4 +1,4 @@
-"""Which events and groups reach an agent, in which order, and what their messages hold (HAProxy's doc/SPOE.txt, 2.3 and 3.3)."""
+"""Which events and groups reach an agent, in which order, and the arguments of their messages (HAProxy's doc/SPOE.txt, 2.3 and 3.3)."""
 import ipaddress
 import subprocess
 
@@ -269,8 +269,8 @@ def test_a_group_sets_variables_before_the_next_rule(build):
 
 
 @pytest.mark.parametrize("engine, rule, text", [
-    (GROUP, "http-request send-spoe-group e nope", "Proxy 'f': unable to find SPOE group 'nope' into SPOE engine 'e' configuration."),
-    (GROUP, "http-request send-spoe-group nope gr", "Proxy 'f': unable to find SPOE engine 'nope' used by the send-spoe-group 'gr'."),
+    (GROUP, "http-request send-spoe-group e nope", "Proxy 'f': unable to find SPOE group 'nope' into SPOE engine 'e' configuration"),
+    (GROUP, "http-request send-spoe-group nope gr", "Proxy 'f': unable to find SPOE engine 'nope' used by the send-spoe-group 'gr'"),
     (GROUP, "http-request send-spoe-group e", "expects 2 arguments: <engine-id> <group-id>"),
     # HAProxy counts the arguments. weir misses a condition after them.
     (GROUP, "http-request send-spoe-group e gr x", ("expects 2 arguments: <engine-id> <group-id>", "expects either 'if' or 'unless'")),

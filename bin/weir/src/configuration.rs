@@ -430,7 +430,7 @@ struct Disk {
 impl Files for Disk {
     fn read(&self, path: &str, limit: u64) -> io::Result<Vec<u8>> {
         #[cfg(test)]
-        if let Some(bytes) = crate::manual::memory_file(path) {
+        if let Some(bytes) = crate::memory_files::memory_file(path) {
             return Ok(bytes);
         }
         SystemFiles.read(path, limit)

@@ -17,6 +17,8 @@ mod keywords;
 mod lint;
 #[cfg(test)]
 mod manual;
+#[cfg(test)]
+mod memory_files;
 mod problems;
 mod process;
 mod reports;

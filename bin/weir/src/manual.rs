@@ -4,13 +4,11 @@
 //! `tests/manual.tsv` has a row per line: the manual's section, the configuration section, the line, its result (`ok`, `warning`,
 //! `error`), the result of HAProxy 3.2 with the reason if it differs, and the beginning of the first message.
 
-use std::cell::RefCell;
-
 use weir_observe::messages::{Messages, Verbosity};
-use weir_syntax::SourceMap;
 
 use crate::arguments::Arguments;
 use crate::configuration::{self, ReadOutcome, load};
+use crate::memory_files::sources;
 
 const TABLE: &str = include_str!("../tests/manual.tsv");
 
@@ -50,31 +48,6 @@ pub(crate) fn written(place: &str, line: &str) -> String {
         "traces" => format!("{complete}traces\n{line}"),
         other => panic!("no section is called {other}"),
     }
-}
-
-/// The line between a configuration and the file of its engine.
-pub(crate) const ENGINE_FOLLOWS: &str = "# engine.cfg:\n";
-
-thread_local! {
-    /// The file `engine.cfg` of the configuration that this thread reads.
-    static ENGINE: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
-}
-
-/// A file that exists only in memory, for the thread of the test that reads it.
-pub(crate) fn memory_file(path: &str) -> Option<Vec<u8>> {
-    ENGINE.with_borrow(|engine| engine.clone().filter(|_| path == "engine.cfg"))
-}
-
-/// The configuration `t.cfg`. The part of `text` after [`ENGINE_FOLLOWS`] becomes the file `engine.cfg`.
-pub(crate) fn sources(text: &str) -> SourceMap {
-    let (configuration, engine) = match text.split_once(ENGINE_FOLLOWS) {
-        Some((configuration, engine)) => (configuration, Some(engine.as_bytes().to_vec())),
-        None => (text, None),
-    };
-    ENGINE.set(engine);
-    let mut sources = SourceMap::new();
-    sources.add("t.cfg", configuration.as_bytes().to_vec());
-    sources
 }
 
 /// Parses a configuration. Returns the result and the messages.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_stream::spoe::{Engine, EngineParts};
+use weir_stream::spoe::{AgentEngine, EngineParts};
 
 use super::logs::{self, LogSinks};
 use super::{BuildError, DEFAULT_TAG, ProcessValues};
@@ -14,7 +14,7 @@ pub(super) fn of_proxy(
     options: &ProcessValues<'_>,
     sinks: &mut LogSinks,
     errors: &mut Vec<BuildError>,
-) -> Vec<Engine> {
+) -> Vec<AgentEngine> {
     let mut engines = Vec::new();
     for (filter, line) in config.filters.iter().enumerate() {
         let Some(engine) = line.facts().spoe else { continue };
@@ -24,7 +24,7 @@ pub(super) fn of_proxy(
         let log_sinks = logs::open_all(targets, &engine.agent.at, global, options, sinks, errors);
         let log_tag =
             config.settings.logging.tag.as_deref().or(global.log_tag.as_deref()).unwrap_or(DEFAULT_TAG);
-        engines.push(Engine::new(EngineParts {
+        engines.push(AgentEngine::new(EngineParts {
             filter,
             config: engine.clone(),
             backend: backend as usize,

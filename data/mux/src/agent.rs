@@ -152,7 +152,7 @@ impl AgentState {
                     self.is_ready = true;
                     self.greeting_waiters.drain(..).for_each(weir_sched::wake);
                 }
-                // As in HAProxy, the ABORT flag has no effect: the actions apply.
+                // As in HAProxy, the ABORT flag is ignored: the actions apply.
                 Some(AgentEvent::Ack { stream_id, frame_id, payload, .. }) => {
                     let number =
                         u32::try_from(stream_id).ok().filter(|number| *number < self.next && number % 2 == 1);
@@ -343,6 +343,14 @@ impl AgentMultiplexer {
     /// Breaks the connection. Its exchanges fail.
     pub fn close(&self) {
         self.inner.borrow_mut().fail(AgentFault::Transport(ConnectionFault::Io(Errno::CONNRESET)));
+    }
+
+    /// Ends the wait for the agent's hello. Without the hello the connection breaks, so that the pool does not lend it.
+    pub fn end_greeting(&self) {
+        if !self.inner.borrow().is_ready {
+            self.close();
+        }
+        self.touch();
     }
 
     /// The parameters of the TLS session.

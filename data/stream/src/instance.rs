@@ -26,7 +26,7 @@ use weir_vocabulary::{Objects, ViewedProxy, server_by_name};
 
 use crate::closing::ClosingWindow;
 use crate::process_counters::ProcessCounters;
-use crate::spoe::Engine;
+use crate::spoe::AgentEngine;
 use crate::variables::VariableLimits;
 pub use references::{LocalInstance, ProxyRef, WorkerInstance, local};
 use service::Statistics;
@@ -299,7 +299,7 @@ pub struct Proxy {
     /// The proxy's timeouts in the compact form of streams.
     pub timeouts: crate::deadlines::StreamTimeouts,
     /// The engines that ask agents, in the order of their filters.
-    pub engines: Vec<Engine>,
+    pub engines: Vec<AgentEngine>,
     /// Bit set of the [`SpoeEvent`](weir_model::SpoeEvent)s for which an engine has messages.
     pub engine_events: u8,
     /// Bit set of the [`RulesetKind`]s for which the proxy has rules.

@@ -1,4 +1,4 @@
-//! Engines that send messages about a stream to agents, and apply what the agents answer (SPOE; manual, 9.3, and SPOE.txt).
+//! Engines that send messages about a stream to agents, and apply the actions of the answers (SPOE; manual, 9.3, and SPOE.txt).
 //!
 //! An engine acts at moments of a stream, beside the rules: before a ruleset, when a server was reached, or where a rule sends a group. It
 //! does not see payload, so bodies are spliced and requests retried as without it. For each moment it writes one NOTIFY and waits for the
@@ -29,9 +29,9 @@ use weir_mux::agent::AgentFault;
 
 pub(crate) use self::actions::set_early;
 pub use self::connections::{dismiss_agents, open_agents, warm_up};
-pub use self::engine::{Engine, EngineParts};
+pub use self::engine::{AgentEngine, EngineParts};
 pub(crate) use self::exchange::{
-    Call, connection_key, connection_limits, is_warming, note_fault, parent, places,
+    AgentCall, connection_key, connection_limits, is_warming, note_fault, parent, places,
 };
 pub(crate) use self::failure::Failure;
 
@@ -63,17 +63,17 @@ impl EngineState {
 
 /// Why messages are sent.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Cause<'c> {
+pub(crate) enum ExchangeCause<'c> {
     Event(SpoeEvent),
     /// The position of a group, and its name.
     Group(usize, &'c str),
 }
 
-impl Cause<'_> {
+impl ExchangeCause<'_> {
     fn name(&self) -> &str {
         match self {
-            Cause::Event(event) => event.name(),
-            Cause::Group(_, name) => name,
+            ExchangeCause::Event(event) => event.name(),
+            ExchangeCause::Group(_, name) => name,
         }
     }
 }
@@ -122,7 +122,7 @@ impl Stream {
         };
         for filter in proxy.config.filter_order(direction) {
             if let Some(position) = proxy.engines.iter().position(|engine| engine.filter == filter) {
-                ask(self, &proxy, position, Cause::Event(event)).await?;
+                ask(self, &proxy, position, ExchangeCause::Event(event)).await?;
             }
         }
         Ok(())
@@ -153,7 +153,7 @@ pub(crate) async fn ask(
     stream: &mut Stream,
     proxy: &ProxyRef,
     position: usize,
-    cause: Cause<'_>,
+    cause: ExchangeCause<'_>,
 ) -> PhaseResult {
     let Some(engine) = proxy.find_part(|proxy| proxy.engines.get(position)) else { return Ok(()) };
     let is_off = |state: &EngineState| state.engine == (proxy.index, engine.filter) && state.is_off;
@@ -178,8 +178,8 @@ pub(crate) async fn ask(
 fn conclude(
     stream: &mut Stream,
     proxy: &ProxyRef,
-    engine: &Engine,
-    cause: Cause<'_>,
+    engine: &AgentEngine,
+    cause: ExchangeCause<'_>,
     outcome: Result<(), Failure>,
     took_ms: u64,
 ) {
@@ -209,11 +209,17 @@ fn conclude(
 }
 
 /// The line of one exchange (SPOE.txt, 4).
-fn log(stream: &Stream, engine: &Engine, cause: Cause<'_>, failure: Option<Failure>, took_ms: u64) {
+fn log(
+    stream: &Stream,
+    engine: &AgentEngine,
+    cause: ExchangeCause<'_>,
+    failure: Option<Failure>,
+    took_ms: u64,
+) {
     if engine.log_sinks.is_empty() || (failure.is_none() && engine.config.agent.dont_log_normal) {
         return;
     }
-    let kind = if let Cause::Event(_) = cause { "EVENT" } else { "GROUP" };
+    let kind = if let ExchangeCause::Event(_) = cause { "EVENT" } else { "GROUP" };
     let name = cause.name();
     let (failed, processed) = engine.totals();
     let code = failure.map_or(0, Failure::code);

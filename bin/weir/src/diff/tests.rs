@@ -10,7 +10,7 @@ use crate::configuration;
 use crate::explain::lines::{self, ConfigLine};
 
 fn objects(text: &str) -> Option<Vec<Object>> {
-    configuration::objects_of(&crate::manual::sources(text))
+    configuration::objects_of(&crate::memory_files::sources(text))
 }
 
 /// The printed differences between two configurations.

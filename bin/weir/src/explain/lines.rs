@@ -268,7 +268,7 @@ fn engine(line: &ConfigLine, written: &str) -> String {
          spoe-message check-source\n    args ip=src\n\
          spoe-group addresses\n    messages check-source\n{}\
          {}\n",
-        crate::manual::ENGINE_FOLLOWS,
+        crate::memory_files::ENGINE_FOLLOWS,
         section("spoe-agent example"),
         at("spoe-agent"),
         at("spoe-message"),

@@ -9,7 +9,7 @@ use weir_fingerprint::Canonical;
 use weir_model::SpoeGroupUse;
 
 use super::{ActionResult, ActionRow, RuleContext, StreamAction, Verdict};
-use crate::spoe::{self, Cause};
+use crate::spoe::{self, ExchangeCause};
 use crate::stream::Stream;
 
 pub(super) const ROWS: &[ActionRow] = &[action(
@@ -37,7 +37,7 @@ impl StreamAction for SendSpoeGroup {
             return ActionResult::Done(Verdict::Next);
         };
         ActionResult::Await(PooledFuture::new(async move {
-            spoe::ask(stream, &proxy, engine, Cause::Group(group, &self.group.group)).await?;
+            spoe::ask(stream, &proxy, engine, ExchangeCause::Group(group, &self.group.group)).await?;
             Ok(Verdict::Next)
         }))
     }

@@ -1,4 +1,4 @@
-//! `filter spoe`: an engine that asks agents about a stream (manual, 9.3). What it does is in [`crate::spoe`].
+//! `filter spoe`: an engine that asks agents about a stream (manual, 9.3). It runs in [`crate::spoe`].
 
 use std::sync::Arc;
 

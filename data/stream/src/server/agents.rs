@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   opened ──► HAPROXY-HELLO ──► AGENT-HELLO: the pool may lend it ──► exchanges
+//!            └──► no AGENT-HELLO in time: closed
 //!   over   ──► the connection failed, or neither the pool nor a stream uses it: HAPROXY-DISCONNECT, the agent's answer
 //! ```
 
@@ -35,6 +36,8 @@ impl ServerPhase {
         private: bool,
         in_use: Option<InUse>,
     ) -> Result<Upstream, ServerConnectError> {
+        let connection = AgentMultiplexer::new(connection, crate::spoe::connection_limits(&self.stream));
+        let _greeting = Greeting(Rc::clone(&connection));
         let upstream = open(&self.stream, connection, key, private, in_use);
         let greeted = self
             .stream
@@ -62,8 +65,13 @@ impl ServerPhase {
 }
 
 /// Turns a new connection into one that carries exchanges, with this stream's as the first.
-fn open(stream: &Stream, connection: Connection, key: u64, private: bool, in_use: Option<InUse>) -> Upstream {
-    let connection = AgentMultiplexer::new(connection, crate::spoe::connection_limits(stream));
+fn open(
+    stream: &Stream,
+    connection: Rc<AgentMultiplexer>,
+    key: u64,
+    private: bool,
+    in_use: Option<InUse>,
+) -> Upstream {
     let limit = connection.stream_limit();
     let lease = shared::keep(stream, || Carrier::Agent(Rc::clone(&connection)), key, limit, private);
     let care = Care {
@@ -75,6 +83,15 @@ fn open(stream: &Stream, connection: Connection, key: u64, private: bool, in_use
     connection.own(task);
     let private = private || shared::is_never_shared(stream);
     shared::upstream(connector, lease, Upstream { private, in_use, ..Upstream::new(key) })
+}
+
+/// The wait for an agent's hello. However it ends, also with its stream, the pool lends no connection that lacks the hello.
+struct Greeting(Rc<AgentMultiplexer>);
+
+impl Drop for Greeting {
+    fn drop(&mut self) {
+        self.0.end_greeting();
+    }
 }
 
 /// State of a connection's task.
@@ -99,7 +116,7 @@ async fn serve(connection: Rc<AgentMultiplexer>, mut care: Care) {
     crate::process_counters::count(|counters| counters.agent_connections.increment());
     let owned = Owned(connection);
     let connection = &owned.0;
-    // Set once the agent was told to leave.
+    // Set once the agent received HAPROXY-DISCONNECT.
     let mut leaves_at = Tick::NEVER;
     loop {
         let turn = connection.turn();

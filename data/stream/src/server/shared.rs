@@ -137,7 +137,7 @@ pub(super) fn keep(
     Some(SharedLease { pool_key: PoolKey::new(stream.backend.index, server), id })
 }
 
-/// The place of a connection in its pool, and what the pool knows about it.
+/// The place of a connection in its pool, and its last report to the pool.
 pub(super) struct PoolPlace {
     /// `None` for a connection outside the pool, and after its last report.
     place: Option<(PoolKey, SharedId)>,

@@ -5,12 +5,12 @@ use std::borrow::Cow;
 use weir_expr::{Context as _, SetCondition, Value, VariableId, VariableScope};
 use weir_spop::{ActionScope, AgentAction, AgentActions, StatusCode, TypedData};
 
-use super::{Engine, Failure};
+use super::{AgentEngine, Failure};
 use crate::stream::Stream;
 
 /// Applies the actions in their order. Those before an invalid one stay applied. HAProxy reports success even then, so that a garbled
 /// verdict lets a request pass. Here it is an error.
-pub(super) fn apply(stream: &mut Stream, engine: &Engine, payload: &[u8]) -> Result<(), Failure> {
+pub(super) fn apply(stream: &mut Stream, engine: &AgentEngine, payload: &[u8]) -> Result<(), Failure> {
     for action in AgentActions::new(payload) {
         match action.map_err(|_| Failure::from(StatusCode::InvalidFrame))? {
             AgentAction::SetVar { scope, name, value } => set(stream, engine, scope_of(scope), name, &value),
@@ -24,7 +24,7 @@ pub(super) fn apply(stream: &mut Stream, engine: &Engine, payload: &[u8]) -> Res
     Ok(())
 }
 
-fn set(stream: &mut Stream, engine: &Engine, scope: VariableScope, name: &[u8], value: &TypedData<'_>) {
+fn set(stream: &mut Stream, engine: &AgentEngine, scope: VariableScope, name: &[u8], value: &TypedData<'_>) {
     let Some(variable) = engine.variable_to_set(scope, name) else { return };
     let Some(value) = sample(value) else {
         stream.unset_variable(variable);
@@ -64,7 +64,7 @@ fn sample<'v>(value: &TypedData<'v>) -> Option<Value<'v>> {
         TypedData::Null => return None,
         TypedData::Bool(value) => Value::Bool(value),
         TypedData::Int32(number) | TypedData::Int64(number) => Value::Int(number),
-        // As HAProxy, whose integers are signed.
+        // HAProxy's integers are signed.
         TypedData::Uint32(number) | TypedData::Uint64(number) => Value::Int(number.cast_signed()),
         TypedData::Ipv4(address) => Value::Ipv4(address),
         TypedData::Ipv6(address) => Value::Ipv6(address),

@@ -3,7 +3,7 @@
 use weir_containers::{PoolBox, RcRef};
 use weir_sched::{Class, WorkKind};
 
-use super::{Engine, exchange};
+use super::{AgentEngine, exchange};
 use crate::instance::{Instance, LocalInstance, ProxyRef, WorkerInstance};
 use crate::stream::Stream;
 
@@ -21,7 +21,7 @@ pub fn warm_up(instance: &LocalInstance) {
     }
 }
 
-async fn open(proxy: ProxyRef, engine: RcRef<WorkerInstance, Engine>, servers: usize) {
+async fn open(proxy: ProxyRef, engine: RcRef<WorkerInstance, AgentEngine>, servers: usize) {
     // They are held until all are there, so that balancing chooses another server each time.
     let mut opened: Vec<PoolBox<Stream>> = Vec::with_capacity(servers);
     for _ in 0..servers {

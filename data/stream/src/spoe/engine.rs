@@ -13,7 +13,7 @@ use weir_sync::CachePadded;
 use super::Failure;
 
 /// An engine with its live state.
-pub struct Engine {
+pub struct AgentEngine {
     /// The position of its filter in the proxy.
     pub filter: usize,
     pub config: SpoeEngine,
@@ -23,7 +23,7 @@ pub struct Engine {
     events: [Box<[u16]>; SpoeEvent::ALL.len()],
     /// The `engine-id` that agents get: a UUID.
     pub id: Box<str>,
-    /// The reuse key of its connections. Engines of one backend may differ in what they negotiate.
+    /// The reuse key of its connections. Engines of one backend may negotiate differently.
     pub key: u64,
     /// The size of frames offered to agents, in bytes.
     pub frame_size: u32,
@@ -31,7 +31,7 @@ pub struct Engine {
     /// The tag of its log lines.
     pub log_tag: Box<[u8]>,
     /// The names behind the prefix that an agent may set.
-    names: HashMap<Box<[u8]>, KnownName>,
+    names: HashMap<Box<[u8]>, KnownVariable>,
     /// Names that the agent has created at run time (`option force-set-var`).
     forced: RwLock<HashMap<Box<[u8]>, u32>>,
     variables: Arc<VariableNames>,
@@ -40,7 +40,7 @@ pub struct Engine {
 
 /// The name of a variable that the configuration mentions.
 #[derive(Clone, Copy, Debug)]
-struct KnownName {
+struct KnownVariable {
     number: u32,
     /// Whether an agent may create it in scope `proc`: it is mentioned there, or registered.
     is_of_process: bool,
@@ -68,7 +68,7 @@ pub struct EngineParts {
     pub workers: usize,
 }
 
-impl Engine {
+impl AgentEngine {
     /// An engine of these parts.
     pub fn new(parts: EngineParts) -> Self {
         let EngineParts { filter, config, backend, is_both, log_sinks, log_tag, variables, .. } = parts;
@@ -79,10 +79,10 @@ impl Engine {
         };
         let names = variables.with_prefix(&prefix).into_iter().map(|(name, number, mentioned)| {
             let is_of_process = mentioned || is_registered(&name);
-            (name.into_boxed_bytes(), KnownName { number, is_of_process })
+            (name.into_boxed_bytes(), KnownVariable { number, is_of_process })
         });
         let names = names.collect();
-        Engine {
+        AgentEngine {
             events: SpoeEvent::ALL.map(|event| messages(&config, event, is_both)),
             frame_size: config.agent.max_frame_size.map_or(largest, |size| size.min(largest)),
             names,

@@ -1,6 +1,6 @@
 //! One exchange with an agent: a stream of its own that sends a NOTIFY and waits for its ACK.
 //!
-//! Like a sub-request (`subrequest.rs`) it has no client's connection, and below its client side everything is the code of other streams:
+//! Like a sub-request (`subrequest.rs`) it lacks a client's connection, and below its client side everything is the code of other streams:
 //! rules of the backend, balancing, queues, pooled connections, TLS, timeouts, counters. It runs inside the task of its parent, because the
 //! parent waits for it anyway: a task of its own would cost two wake-ups. The rules of the backend see the parent's variables.
 //!
@@ -24,7 +24,7 @@ use weir_mux::LocalService;
 use weir_mux::agent::{AgentFault, Notified};
 use weir_spop::{AgentLimits, StatusCode};
 
-use super::{Engine, Failure};
+use super::{AgentEngine, Failure};
 use crate::clock;
 use crate::deadlines::{Waits, While};
 use crate::drive::DriveStep;
@@ -38,9 +38,9 @@ use crate::stream::{PhaseResult, ProxySide, Stream, StreamError};
 use crate::subrequest::{NoClient, Subrequest};
 use crate::upstream::VisitedBackend;
 
-/// What the stream of an exchange knows about its parent and its engine.
-pub(crate) struct Call {
-    engine: RcRef<WorkerInstance, Engine>,
+/// The parent and the engine of an exchange, for its stream.
+pub(crate) struct AgentCall {
+    engine: RcRef<WorkerInstance, AgentEngine>,
     parent: Parent,
     /// The fault of the last connection to an agent.
     fault: Cell<Option<AgentFault>>,
@@ -100,7 +100,7 @@ pub(crate) fn note_fault(stream: &Stream, fault: AgentFault) {
 /// of the stream, which ended meanwhile.
 pub(super) async fn run(
     stream: &mut Stream,
-    engine: &RcRef<WorkerInstance, Engine>,
+    engine: &RcRef<WorkerInstance, AgentEngine>,
     messages: &[u8],
 ) -> PhaseResult<Result<Actions, Failure>> {
     let deadline = clock::after_some(engine.config.agent.processing_timeout);
@@ -130,7 +130,7 @@ fn still_wanted(stream: &mut Stream) -> PhaseResult {
 }
 
 /// The stream of an exchange. `None` if exchanges are nested too deeply.
-fn begin(stream: &mut Stream, engine: &RcRef<WorkerInstance, Engine>) -> Option<PoolBox<Stream>> {
+fn begin(stream: &mut Stream, engine: &RcRef<WorkerInstance, AgentEngine>) -> Option<PoolBox<Stream>> {
     let backend = stream.frontend.sibling(engine.backend)?;
     let session = Subrequest::session(stream)?;
     let parent = Parent {
@@ -145,14 +145,14 @@ fn begin(stream: &mut Stream, engine: &RcRef<WorkerInstance, Engine>) -> Option<
 
 fn child(
     session: Rc<ClientSession>,
-    engine: &RcRef<WorkerInstance, Engine>,
+    engine: &RcRef<WorkerInstance, AgentEngine>,
     parent: Parent,
     is_warming: bool,
 ) -> PoolBox<Stream> {
     let client = LocalService::new(Box::new(NoClient));
     let mut child = PoolBox::new(Stream::new(session, client, weir_sched::now_us()));
     child.attachments().call =
-        Some(PoolBox::new(Call { engine: engine.clone(), parent, fault: Cell::new(None), is_warming }));
+        Some(PoolBox::new(AgentCall { engine: engine.clone(), parent, fault: Cell::new(None), is_warming }));
     child.begin_view();
     let now = Some(child.elapsed());
     (child.timers.first_byte, child.timers.request) = (now, now);
@@ -162,7 +162,7 @@ fn child(
 /// Opens a connection to an agent before the first exchange. `None` if it failed, or took longer than [`WARMING`].
 pub(super) async fn open(
     proxy: &ProxyRef,
-    engine: &RcRef<WorkerInstance, Engine>,
+    engine: &RcRef<WorkerInstance, AgentEngine>,
 ) -> Option<PoolBox<Stream>> {
     let backend = proxy.sibling(engine.backend)?;
     let session = Subrequest::session_of_process(proxy);
@@ -172,7 +172,7 @@ pub(super) async fn open(
         processed: MessageDirection::Request,
     };
     let mut child = child(session, engine, parent, true);
-    // It is no session of the backend.
+    // The backend does not count it as a session.
     child.backend = VisitedBackend::enter(backend);
     let timeouts = child.backend.timeouts;
     child.timeouts.enter_backend(&timeouts);
@@ -266,7 +266,7 @@ async fn converse(child: &mut Stream, messages: &[u8]) -> Result<Actions, Stop> 
     Ok(actions)
 }
 
-/// The failure of an exchange whose stream ended.
+/// The failure of an exchange after the end of its stream.
 fn failure_of(child: &mut Stream, stop: &StreamError) -> Failure {
     child.ending = stop.ending();
     let fault = child.attached.as_ref().and_then(|attached| attached.call.as_ref()?.fault.get());

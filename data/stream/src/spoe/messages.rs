@@ -3,19 +3,19 @@
 use weir_expr::{Sample, Value};
 use weir_spop::{MessageWriter, TypedData};
 
-use super::{Cause, Engine, Failure};
+use super::{AgentEngine, ExchangeCause, Failure};
 use crate::recycle::Loan;
 use crate::stream::Stream;
 
 /// The messages of `cause` that apply to the stream, serialized. `None` if none applies.
 pub(super) fn write(
     stream: &mut Stream,
-    engine: &Engine,
-    cause: Cause<'_>,
+    engine: &AgentEngine,
+    cause: ExchangeCause<'_>,
 ) -> Option<Result<Loan<Vec<u8>>, Failure>> {
     let positions = match cause {
-        Cause::Event(event) => engine.messages_of(event),
-        Cause::Group(position, _) => &engine.config.groups.get(position)?.messages,
+        ExchangeCause::Event(event) => engine.messages_of(event),
+        ExchangeCause::Group(position, _) => &engine.config.groups.get(position)?.messages,
     };
     let limit = engine.frame_size as usize - FRAME_HEAD;
     let mut out = crate::recycle::bytes();

@@ -6,7 +6,7 @@ use weir_containers::PoolBox;
 use weir_expr::{Value, VariableId};
 use weir_mux::Message;
 
-use crate::spoe::{Call, EngineState};
+use crate::spoe::{AgentCall, EngineState};
 use crate::stream::Stream;
 
 /// A filter's per-stream object that receives stream events. Every method is a no-op by default.
@@ -27,7 +27,7 @@ pub(crate) trait Attachment: Any {
 pub(crate) struct Attached {
     filters: Vec<AttachedFilter>,
     /// The parent of a stream that is an exchange with an agent.
-    pub(crate) call: Option<PoolBox<Call>>,
+    pub(crate) call: Option<PoolBox<AgentCall>>,
     /// The engines that exchanged messages with agents.
     pub(crate) engines: Vec<EngineState>,
     /// The engines were informed of the session with a server.
