@@ -2,8 +2,10 @@
 
 use std::rc::Rc;
 
-use weir_sched::now;
 use weir_sched::simulate::network::{Conditions, SimulatedPeer};
+use weir_sched::{Tick, now};
+use weir_spop::testing::{write_ack, write_agent_hello};
+use weir_spop::{SpopFrameKind, frame};
 
 use crate::client::Answer;
 use crate::course::Course;
@@ -67,15 +69,11 @@ fn a_100_continue_is_sent_in_parts_to_a_narrow_client_window() {
     });
 }
 
-/// A client that ends its side amid its body, while an engine waits for an agent: only bytes of the body are counted as such, although
-/// the head before them was not forwarded yet.
-#[test]
-fn a_body_that_ends_during_an_exchange_is_counted_without_its_head() {
-    let lines = " no option abortonclose
- filter spoe engine e config engine.conf
+/// An engine with an agent that the script plays, for the end of a `listen` section.
+const ENGINE: &str = " filter spoe engine e config engine.conf
 backend agents
  mode spop
- server a1 {silent}
+ server a1 {agent}
 --- engine.conf
 [e]
 spoe-message check
@@ -83,23 +81,124 @@ spoe-message check
  event on-frontend-http-request
 spoe-agent agent
  messages check
- timeout processing 500ms
+ timeout processing 5s
  use-backend agents";
-    case(Conditions::CALM, lines, |stage| async move {
-        stage.close_service("silent");
-        weir_sched::sleep_until(now().after(1)).await;
-        assert!(stage.listen_again("silent"));
-        stage.host_with("silent", |peer| async move {
-            while peer.receive(1_000).await.is_ok_and(|bytes| !bytes.is_empty()) {}
-        });
+
+/// A request without a body that its server answers at once.
+fn get(stage: &Stage) -> PlannedRequest {
+    let request = PlannedRequest {
+        id: stage.next_id(),
+        method: "GET",
+        upload: Upload::None,
+        how: How::Length,
+        download: 0,
+        delay_ms: 0,
+        expects: false,
+    };
+    stage.note_request(&request, true);
+    request
+}
+
+/// Replaces the server `agent` by one that runs this script for each connection.
+async fn host_agent<F: Future<Output = ()> + 'static>(
+    stage: &Rc<Stage>,
+    serve: impl Fn(SimulatedPeer) -> F + 'static,
+) {
+    stage.close_service("agent");
+    weir_sched::sleep_until(now().after(1)).await;
+    assert!(stage.listen_again("agent"));
+    stage.host_with("agent", serve);
+}
+
+async fn be_silent(peer: SimulatedPeer) {
+    while peer.receive(1_000).await.is_ok_and(|bytes| !bytes.is_empty()) {}
+}
+
+/// Answers the hello at once, and each exchange after 100 ms.
+async fn answer_late(peer: SimulatedPeer) {
+    let (mut held, mut answers) = (Vec::new(), Vec::new());
+    loop {
+        let at = answers.first().map_or(Tick::NEVER, |(at, _): &(Tick, Vec<u8>)| *at);
+        match peer.try_receive(1_000) {
+            Ok(Some(bytes)) if bytes.is_empty() => return,
+            Ok(Some(bytes)) => held.extend(bytes),
+            Ok(None) if at <= now() => peer.send(&answers.remove(0).1).await.expect("it stands"),
+            Ok(None) => peer.wait_until(at).await,
+            Err(_) => return,
+        }
+        while let Some((frame, length)) = frame::read(&held, 16_380).expect("a valid frame") {
+            let mut out = Vec::new();
+            match frame.kind {
+                SpopFrameKind::HaproxyHello => write_agent_hello(16_380, true, &mut out),
+                SpopFrameKind::Notify => write_ack(frame.stream_id, frame.frame_id, &[], &mut out),
+                _ => return,
+            }
+            let delay_ms = if frame.kind == SpopFrameKind::Notify { 100 } else { 0 };
+            answers.push((now().after(delay_ms), out));
+            held.drain(..length);
+        }
+    }
+}
+
+/// A client that leaves ends the exchange of its request.
+#[test]
+fn a_client_that_leaves_ends_an_exchange() {
+    case(Conditions::CALM, ENGINE, |stage| async move {
+        host_agent(&stage, be_silent).await;
+        let client = stage.client();
+        client.send(&get(&stage).head()).await.unwrap();
+        weir_sched::sleep_until(now().after(100)).await;
+        assert_eq!(stage.instance.connections.inside(), 1);
+        stage.client_ends(&client);
+        drop(client);
+        weir_sched::sleep_until(now().after(100)).await;
+        assert_eq!(stage.instance.connections.inside(), 0);
+    });
+}
+
+/// Clients that come at once share one connection to an agent with pipelining, also before its hello, and none waits for another.
+#[test]
+fn exchanges_share_one_connection() {
+    case(Conditions::CALM, ENGINE, |stage| async move {
+        host_agent(&stage, answer_late).await;
+        for _ in 0..2 {
+            let began = now();
+            let mut clients = Vec::new();
+            for _ in 0..5 {
+                let (client, request) = (stage.client(), get(&stage));
+                client.send(&request.head()).await.unwrap();
+                clients.push((client, request));
+            }
+            for (client, request) in clients {
+                expect(&client, "HTTP/1.1 200 OK\r\n").await;
+                stage.answered(&request, Answer { status: 200, from_server: true, complete: true });
+                while client
+                    .try_receive(1_000)
+                    .is_ok_and(|bytes| bytes.is_some_and(|bytes| !bytes.is_empty()))
+                {}
+                stage.client_ends(&client);
+            }
+            assert!(now().since(began) < 200, "{} ms", now().since(began));
+        }
+        let agents =
+            stage.instance.proxies.iter().find(|proxy| proxy.name() == "agents").expect("it is there");
+        assert_eq!(agents.backend_counters.sum(weir_backend::BackendCounter::Connects), 1);
+        assert!(agents.backend_counters.sum(weir_backend::BackendCounter::BytesIn) > 0);
+    });
+}
+
+/// A client that ends its side amid its body, while an engine waits for an agent: only bytes of the body are counted as such, although
+/// the head before them was not forwarded yet.
+#[test]
+fn a_body_that_ends_during_an_exchange_is_counted_without_its_head() {
+    let lines = [" no option abortonclose\n", ENGINE].concat();
+    case(Conditions::CALM, &lines, |stage| async move {
+        host_agent(&stage, be_silent).await;
         let request = PlannedRequest {
             id: stage.next_id(),
             method: "POST",
             upload: Upload::Length(100),
-            how: How::Length,
-            download: 0,
-            delay_ms: 0,
-            expects: false,
+            ..get(&stage)
         };
         stage.note_request(&request, true);
         let client = stage.client();

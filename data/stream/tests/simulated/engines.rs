@@ -19,7 +19,8 @@ pub(crate) struct EngineRules {
     pub too_large: bool,
 }
 
-/// Checks the variables that a rule saw: `number/code/client's port by the agent/client's port`. `id` is the number of the request,
+/// Checks the variables that a rule saw: `number/code/client's port by the agent/client's port`, and for a response
+/// `/number by its own exchange/number by a rule for the request`. `id` is the number of the request,
 /// `passed` whether every rule before was sure to have run.
 pub(crate) fn check_head(stage: &Stage, id: u64, head: &Head, passed: bool) {
     let (Some(rules), Some(field)) = (stage.engine.get(), head.field("x-engine")) else {
@@ -47,7 +48,13 @@ pub(crate) fn check_head(stage: &Stage, id: u64, head: &Head, passed: bool) {
     } else if !rules.continues && code != INVALID_ACTIONS {
         assert!(judged.is_empty() || answered.is_some_and(str::is_empty), "{own} after a failure: {field}");
     }
+    // A rule set it between two exchanges, which both lend the variables of the stream.
+    let of_rule = words.get(5).copied();
+    assert!(of_rule.is_none_or(|of_rule| of_rule == own), "{own} lost a variable: {field}");
     if !stage.faulty {
+        assert_eq!(client, port, "{own}: {field}");
+        // Even after a request that was too large for its frame.
+        assert!(answered.is_none_or(|answered| answered == own), "{own}: {field}");
         let expected = if rules.too_large && own.ends_with('7') { "3" } else { "" };
         assert_eq!(code, expected, "{own}: {field}");
     }

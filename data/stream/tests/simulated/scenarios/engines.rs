@@ -22,7 +22,7 @@ frontend front
  http-request set-header x-engine %[var(txn.e.judged)]/%[var(txn.e.error)]/%[var(sess.e.client)]/%[src_port]
  http-request set-var(txn.id) req.hdr(x-id)
  http-response set-var(txn.passed) var(res.e.passed)
- http-after-response set-header x-engine %[var(txn.e.judged)]/%[var(txn.e.error)]/%[var(sess.e.client)]/%[src_port]/%[var(txn.passed)]
+ http-after-response set-header x-engine %[var(txn.e.judged)]/%[var(txn.e.error)]/%[var(sess.e.client)]/%[src_port]/%[var(txn.passed)]/%[var(txn.id)]
  default_backend servers
 backend servers
  http-reuse always
