@@ -55,6 +55,10 @@ struct AgentState {
     is_ready: bool,
     /// How many exchanges may be in flight.
     places: u32,
+    /// Exchanges given up in a row, without an answer in between.
+    silent: u32,
+    /// Answers to exchanges that were answered before.
+    surplus: u32,
     /// Tasks that wait for the agent's hello.
     greeting_waiters: Vec<TaskKey>,
     /// Answers to exchanges that were given up, since the last report.
@@ -161,7 +165,17 @@ impl AgentState {
                         self.fail(AgentFault::Protocol(StatusCode::FrameIdNotFound));
                         return;
                     };
-                    self.late += u64::from(settle(&mut self.exchanges, &mut self.spare, number, payload));
+                    self.silent = 0;
+                    match settle(&mut self.exchanges, &mut self.spare, number, payload) {
+                        Settled::Expected => {}
+                        Settled::Late => self.late += 1,
+                        Settled::Again => self.surplus += 1,
+                    }
+                    if self.surplus > MAX_SURPLUS {
+                        self.engine.disconnect(StatusCode::InvalidFrame);
+                        self.fail(AgentFault::Protocol(StatusCode::InvalidFrame));
+                        return;
+                    }
                 }
                 Some(AgentEvent::Disconnected { status, .. }) => self.fail(AgentFault::Left(status)),
                 Some(AgentEvent::Failed(status)) => self.fail(AgentFault::Protocol(status)),
@@ -208,20 +222,29 @@ fn position(exchanges: &[Exchange], number: u32) -> Option<usize> {
     exchanges.binary_search_by_key(&number, |exchange| exchange.number).ok()
 }
 
-/// Records the end of an exchange and wakes its task. Returns true for the answer to an exchange that was given up. A second answer is
-/// dropped.
-fn settle(exchanges: &mut Vec<Exchange>, spare: &mut Vec<Vec<u8>>, number: u32, answer: &[u8]) -> bool {
+/// The exchange of an answer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Settled {
+    Expected,
+    /// For an exchange that was given up.
+    Late,
+    /// For an exchange that was answered before. It is dropped.
+    Again,
+}
+
+/// Records the end of an exchange and wakes its task.
+fn settle(exchanges: &mut Vec<Exchange>, spare: &mut Vec<Vec<u8>>, number: u32, answer: &[u8]) -> Settled {
     let at = position(exchanges, number).filter(|at| exchanges[*at].answer.is_none());
-    let Some(at) = at else { return false };
+    let Some(at) = at else { return Settled::Again };
     let Some(task) = exchanges[at].task else {
         exchanges.remove(at);
-        return true;
+        return Settled::Late;
     };
     let mut buffer = spare.pop().unwrap_or_default();
     buffer.extend_from_slice(answer);
     exchanges[at].answer = Some(buffer);
     weir_sched::wake(task);
-    false
+    Settled::Expected
 }
 
 impl AgentMultiplexer {
@@ -238,6 +261,8 @@ impl AgentMultiplexer {
                 fault: None,
                 is_ready: false,
                 places: 1,
+                silent: 0,
+                surplus: 0,
                 greeting_waiters: Vec::new(),
                 late: 0,
                 is_leaving: false,
@@ -383,6 +408,11 @@ impl AgentMultiplexer {
         )
     }
 
+    /// Whether exchanges are in flight that were given up. The agent has not read them, or will not answer.
+    pub fn has_abandoned(&self) -> bool {
+        self.inner.borrow().abandoned() > 0
+    }
+
     /// The number of late answers since the last call: those to exchanges that were given up.
     pub fn take_late(&self) -> u64 {
         std::mem::take(&mut self.inner.borrow_mut().late)
@@ -396,6 +426,8 @@ impl AgentMultiplexer {
     }
 }
 
+/// Second answers that an agent may send on one connection. Each costs time of the worker.
+const MAX_SURPLUS: u32 = 100;
 /// The frame of an exchange. It has only one.
 const FRAME_ID: u64 = 1;
 /// Buffers that a connection keeps for answers. Most tasks collect theirs before the next answers arrive.

@@ -313,14 +313,6 @@ impl StreamConnector {
     }
 
     /// The exchange with an agent, if the connector carries one.
-    pub fn agent(&self) -> Option<&AgentStream> {
-        match self {
-            StreamConnector::Indirect(Indirect::Agent(agent)) => Some(agent),
-            _ => None,
-        }
-    }
-
-    /// The exchange with an agent, mutable.
     pub fn agent_mut(&mut self) -> Option<&mut AgentStream> {
         match self {
             StreamConnector::Indirect(Indirect::Agent(agent)) => Some(agent),

@@ -27,6 +27,8 @@ pub struct AgentConnection {
     pipelining: bool,
     /// IDs of the NOTIFY frame that must be acknowledged before the next one. Unused with pipelining.
     awaited: Option<(u64, u64)>,
+    /// Frames without meaning so far.
+    ignored: u32,
     output: Vec<u8>,
     /// How much of `output` is flushed.
     flushed: usize,
@@ -92,6 +94,7 @@ impl AgentConnection {
             max_frame_size: limits.frame_size(),
             pipelining: limits.pipelining,
             awaited: None,
+            ignored: 0,
             output,
             flushed: 0,
         }
@@ -101,7 +104,7 @@ impl AgentConnection {
     /// event all complete frames were read, and the caller keeps the rest: less than one frame of [`Self::max_frame_size`] bytes
     /// and its prefix.
     ///
-    /// Frames of unknown types are skipped; HAProxy 3.2 resets the connection for one. After the end, any input is read and ignored.
+    /// Frames of unknown types are skipped, up to [`MAX_IGNORED`]; HAProxy 3.2 resets the connection for one. After the end, any input is read and ignored.
     pub fn receive<'i>(&mut self, input: &'i [u8]) -> (usize, Option<AgentEvent<'i>>) {
         let mut consumed = 0;
         while self.state != State::Closed {
@@ -135,9 +138,8 @@ impl AgentConnection {
                 Ok(disconnected(frame.payload)
                     .unwrap_or(AgentEvent::Disconnected { status: 0, message: b"" }))
             }
-            (State::AwaitDisconnect | State::Closed, _) | (State::Ready, SpopFrameKind::Unknown(_)) => {
-                return None;
-            }
+            (State::AwaitDisconnect | State::Closed, _) => return None,
+            (State::Ready, SpopFrameKind::Unknown(_)) if self.may_ignore() => return None,
             (State::AwaitHello | State::Ready, _) if !frame.is_final() => Err(StatusCode::Fragmentation),
             (State::AwaitHello, SpopFrameKind::AgentHello) => self.receive_hello(frame),
             (State::Ready, SpopFrameKind::Ack) => Ok(self.receive_ack(frame)),
@@ -149,13 +151,21 @@ impl AgentConnection {
                 event
             }
             // As HAProxy 3.2: a second HELLO and a frame of the balancer's are ignored.
-            (State::Ready, kind) if kind != SpopFrameKind::AgentDisconnect => return None,
+            (State::Ready, kind) if kind != SpopFrameKind::AgentDisconnect && self.may_ignore() => {
+                return None;
+            }
             _ => Err(StatusCode::InvalidFrame),
         };
         Some(event.unwrap_or_else(|code| {
             self.disconnect(code);
             AgentEvent::Failed(code)
         }))
+    }
+
+    /// Counts a frame without meaning. False if the agent sent too many of them.
+    fn may_ignore(&mut self) -> bool {
+        self.ignored += 1;
+        self.ignored <= MAX_IGNORED
     }
 
     fn receive_hello(&mut self, frame: SpopFrame<'_>) -> Result<AgentEvent<'static>, StatusCode> {
@@ -278,6 +288,9 @@ fn disconnected(payload: &[u8]) -> Option<AgentEvent<'_>> {
 
 /// How many bytes may wait in the output when a NOTIFY frame is added.
 pub const MAX_OUTPUT: usize = 64 * 1024;
+
+/// How many frames without meaning an agent may send on one connection. Each costs time of the worker.
+pub const MAX_IGNORED: u32 = 100;
 
 /// How much memory an idle connection keeps for its output: the frames of most requests fit.
 const KEPT_OUTPUT: usize = 1024;

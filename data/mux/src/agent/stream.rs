@@ -115,7 +115,9 @@ impl Drop for AgentStream {
                     // An agent that answers one exchange at a time would get the next before it has answered this one. One that drops
                     // frames would use up the places.
                     let most = if inner.places > 1 { MAX_ABANDONED } else { 0 };
-                    inner.is_leaving |= inner.abandoned() > most;
+                    inner.silent += 1;
+                    // An agent that vanished without a close does not answer on any connection that it had.
+                    inner.is_leaving |= inner.abandoned() > most || inner.silent >= MAX_SILENT;
                 }
             }
         }
@@ -130,6 +132,8 @@ impl Drop for AgentStream {
 
 /// Exchanges in flight that may be given up before a connection with pipelining is replaced.
 const MAX_ABANDONED: usize = 50;
+/// Exchanges given up in a row, without an answer in between, after which a connection is replaced.
+const MAX_SILENT: u32 = 5;
 /// The exchange after which a connection takes no more.
 const LAST_NUMBER: u32 = u32::MAX - 2;
 /// References to a connection that only its owner and one stream use.

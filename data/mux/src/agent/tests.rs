@@ -240,7 +240,7 @@ fn a_stream_dropped_with_its_answer_frees_its_place_without_a_late_answer() {
     });
 }
 
-/// Checks that an ACK with these IDs fails the exchanges in flight, of which 1 and 3 are.
+/// Checks that an ACK with these IDs fails the exchanges in flight, 1 and 3.
 #[track_caller]
 fn check_unknown(stream_id: u64, frame_id: u64) {
     run(move |network| async move {
@@ -327,8 +327,14 @@ fn too_many_abandoned_exchanges_with_pipelining_retire_the_connection() {
         let pair = Pair::ready(network, true).await;
         let last = pair.exchange().await;
         let mut begun: Vec<_> = (0..51).map(|_| pair.begun()).collect();
-        begun.truncate(1);
-        pass().await;
+        let mut others: Vec<_> = (0..13).map(|_| pair.begun()).collect();
+        while begun.len() > 1 {
+            begun.truncate(begun.len().saturating_sub(4).max(1));
+            // The agent is alive.
+            let other = 3 + 2 * 51 + 2 * u64::try_from(others.len() - 1).expect("few");
+            pair.answer(other, 1, b"").await;
+            drop(others.pop());
+        }
         assert!(!pair.connection.is_closing());
         let runs = pair.runs.get();
         drop(begun);
@@ -338,6 +344,33 @@ fn too_many_abandoned_exchanges_with_pipelining_retire_the_connection() {
         // Exchanges in flight go on.
         pair.answer(1, 1, b"in time").await;
         assert_eq!(taken(&last), Some(Ok(b"in time".to_vec())));
+    });
+}
+
+#[test]
+fn an_agent_that_vanished_loses_its_connection_after_five_exchanges() {
+    run(|network| async move {
+        let pair = Pair::ready(network, true).await;
+        let begun: Vec<_> = (0..5).map(|_| pair.begun()).collect();
+        for (given_up, exchange) in begun.into_iter().enumerate() {
+            assert!(!pair.connection.is_closing(), "{given_up}");
+            drop(exchange);
+        }
+        assert!(pair.connection.is_closing());
+    });
+}
+
+#[test]
+fn an_agent_that_answers_again_and_again_is_disconnected() {
+    run(|network| async move {
+        let pair = Pair::ready(network, true).await;
+        let first = pair.exchange().await;
+        for _ in 0..101 {
+            pair.answer(1, 1, b"x").await;
+        }
+        assert_eq!((taken(&first), pair.connection.fault()), (Some(Ok(b"x".to_vec())), None));
+        pair.answer(1, 1, b"x").await;
+        assert_eq!(pair.connection.fault(), Some(AgentFault::Protocol(StatusCode::InvalidFrame)));
     });
 }
 
