@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_stream::spoe::{AgentEngine, EngineParts};
+use weir_stream::instance::engine::{AgentEngine, EngineParts};
 
 use super::logs::{self, LogSinks};
 use super::{BuildError, DEFAULT_TAG, ProcessValues};

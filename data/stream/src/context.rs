@@ -46,7 +46,7 @@ impl Context for Stream {
             }
             VariableScope::Session => self.session.variable(variable),
             scope if lasts(scope, self.rules.processed) => self.variables.of(scope)?.get(variable),
-            _ => crate::spoe::parent(self)?.variable(variable),
+            _ => crate::stream::engines::parent(self)?.variable(variable),
         }
     }
 

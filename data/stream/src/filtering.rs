@@ -8,6 +8,7 @@ use weir_sched::Tick;
 
 use crate::filters::FilterParts;
 use crate::instance::Proxy;
+use crate::stream::attached::Attached;
 use crate::stream::{ProxySide, Stream};
 
 impl Stream {
@@ -47,7 +48,7 @@ pub(crate) fn notify_of_request(stream: &mut Stream) {
 fn attach(stream: &mut Stream, proxy: &Proxy) {
     let kept = stream.frontend.instance().limits.buffer_size;
     let filters = &proxy.config.filters;
-    // Engines have no parts in a stream.
+    // An engine does not filter bytes.
     if filters.iter().all(|filter| filter.facts().spoe.is_some()) {
         return;
     }
@@ -63,7 +64,7 @@ fn attach(stream: &mut Stream, proxy: &Proxy) {
             stream.response.body.add(filter, kept);
         }
     }
-    let attached = stream.attachments();
+    let attached = Attached::of_stream(stream);
     for (position, parts) in parts.into_iter().enumerate() {
         if let Some(attachment) = parts.attachment {
             attached.add(proxy.index, position, attachment);

@@ -2,6 +2,7 @@
 //!
 //! Workers refer to an instance by the types of `references.rs`.
 
+pub mod engine;
 pub mod names;
 mod references;
 pub mod service;
@@ -26,8 +27,8 @@ use weir_vocabulary::{Objects, ViewedProxy, server_by_name};
 
 use crate::closing::ClosingWindow;
 use crate::process_counters::ProcessCounters;
-use crate::spoe::AgentEngine;
 use crate::variables::VariableLimits;
+use engine::AgentEngine;
 pub use references::{LocalInstance, ProxyRef, WorkerInstance, local};
 use service::Statistics;
 

@@ -21,8 +21,8 @@ use weir_containers::PooledFuture;
 
 use crate::ending::During;
 use crate::entry::StreamSide;
-use crate::spoe;
 use crate::stream::PhaseResult;
+use crate::stream::engines;
 use crate::stream::phases::ServerPhase;
 
 impl ServerPhase {
@@ -47,8 +47,8 @@ impl ServerPhase {
                         self.stream.tracking_mut().remember_server();
                         self.observe(Some(Observation::Connected));
                         self.stream.timers.connect = Some(self.stream.elapsed());
-                        if self.stream.has_events(spoe::SERVER_SESSION) {
-                            PooledFuture::new(self.stream.raise_server_session()).await?;
+                        if engines::has_events(&self.stream, engines::SERVER_SESSION) {
+                            PooledFuture::new(self.stream.engine_phase().begin_server_session()).await?;
                         }
                         return Ok(());
                     }

@@ -14,7 +14,6 @@
 
 mod actions;
 mod connections;
-mod engine;
 mod exchange;
 mod failure;
 mod messages;
@@ -29,37 +28,14 @@ use weir_mux::agent::AgentFault;
 
 pub(crate) use self::actions::set_early;
 pub use self::connections::{dismiss_agents, open_agents, warm_up};
-pub use self::engine::{AgentEngine, EngineParts};
-pub(crate) use self::exchange::{
-    AgentCall, connection_key, connection_limits, is_warming, note_fault, parent, places,
-};
 pub(crate) use self::failure::Failure;
 
 use crate::instance::ProxyRef;
+use crate::instance::engine::AgentEngine;
+use crate::stream::attached::Attached;
+use crate::stream::engines::{self, EngineState};
+use crate::stream::phases::EnginePhase;
 use crate::stream::{PhaseResult, ProxySide, Stream};
-
-/// The state of one engine in one stream, from its first exchange on.
-#[derive(Debug)]
-pub(crate) struct EngineState {
-    /// The index of the engine's proxy, and the position of its filter there.
-    engine: (usize, usize),
-    /// An exchange failed, and `continue-on-error` is not set.
-    is_off: bool,
-    /// Time that the engine has cost the stream so far, in milliseconds.
-    total_ms: u64,
-}
-
-impl EngineState {
-    /// The state of an engine in a stream, created if there is none.
-    fn of(stream: &mut Stream, engine: (usize, usize)) -> &mut EngineState {
-        let states = &mut stream.attachments().engines;
-        let at = states.iter().position(|state| state.engine == engine).unwrap_or(states.len());
-        if at == states.len() {
-            states.push(EngineState { engine, is_off: false, total_ms: 0 });
-        }
-        &mut states[at]
-    }
-}
 
 /// Why messages are sent.
 #[derive(Clone, Copy, Debug)]
@@ -78,20 +54,13 @@ impl ExchangeCause<'_> {
     }
 }
 
-impl Stream {
-    /// Whether an engine of one of the stream's proxies has messages for one of these events.
-    #[inline]
-    pub(crate) fn has_events(&self, events: &[SpoeEvent]) -> bool {
-        let wanted = events.iter().fold(0, |bits, event| bits | 1 << *event as u8);
-        (self.frontend.engine_events | self.backend.engine_events) & wanted != 0
-    }
-
+impl EnginePhase {
     /// Sends the messages of each event: those of the frontend's engines first, then the backend's.
     #[cold]
     pub(crate) async fn raise(&mut self, events: &[SpoeEvent]) -> PhaseResult {
         for event in events {
             self.raise_on(ProxySide::Frontend, *event).await?;
-            if self.has_other_backend() {
+            if self.stream.has_other_backend() {
                 self.raise_on(ProxySide::Backend, *event).await?;
             }
         }
@@ -101,16 +70,16 @@ impl Stream {
     /// Sends the messages for the session with a server, and those for the start of its bytes, which HAProxy inspects from this moment. A
     /// retry is not a new session.
     #[cold]
-    pub(crate) async fn raise_server_session(&mut self) -> PhaseResult {
-        let attached = self.attachments();
+    pub(crate) async fn begin_server_session(&mut self) -> PhaseResult {
+        let attached = Attached::of_stream(&mut self.stream);
         if std::mem::replace(&mut attached.has_server_session, true) {
             return Ok(());
         }
-        self.raise(SERVER_SESSION).await
+        self.raise(engines::SERVER_SESSION).await
     }
 
     async fn raise_on(&mut self, side: ProxySide, event: SpoeEvent) -> PhaseResult {
-        let proxy = self.proxy(side).clone();
+        let proxy = self.stream.proxy(side).clone();
         if proxy.engine_events & (1 << event as u8) == 0 {
             return Ok(());
         }
@@ -122,29 +91,10 @@ impl Stream {
         };
         for filter in proxy.config.filter_order(direction) {
             if let Some(position) = proxy.engines.iter().position(|engine| engine.filter == filter) {
-                ask(self, &proxy, position, ExchangeCause::Event(event)).await?;
+                ask(&mut self.stream, &proxy, position, ExchangeCause::Event(event)).await?;
             }
         }
         Ok(())
-    }
-}
-
-/// The events when the session with a server begins.
-pub(crate) const SERVER_SESSION: &[SpoeEvent] = &[SpoeEvent::ServerSession, SpoeEvent::TcpResponse];
-
-/// The events before the `content` rules of one side.
-pub(crate) const fn before_content(side: ProxySide) -> &'static [SpoeEvent] {
-    match side {
-        ProxySide::Frontend => &[SpoeEvent::ClientSession, SpoeEvent::FrontendTcpRequest],
-        ProxySide::Backend => &[SpoeEvent::BackendTcpRequest],
-    }
-}
-
-/// The events before the `http-request` rules of one side.
-pub(crate) const fn before_request_rules(side: ProxySide) -> &'static [SpoeEvent] {
-    match side {
-        ProxySide::Frontend => &[SpoeEvent::FrontendHttpRequest],
-        ProxySide::Backend => &[SpoeEvent::BackendHttpRequest],
     }
 }
 
@@ -156,8 +106,7 @@ pub(crate) async fn ask(
     cause: ExchangeCause<'_>,
 ) -> PhaseResult {
     let Some(engine) = proxy.find_part(|proxy| proxy.engines.get(position)) else { return Ok(()) };
-    let is_off = |state: &EngineState| state.engine == (proxy.index, engine.filter) && state.is_off;
-    if stream.attached.as_ref().is_some_and(|attached| attached.engines.iter().any(is_off)) {
+    if EngineState::is_off(stream, (proxy.index, engine.filter)) {
         return Ok(());
     }
     let Some(written) = messages::write(stream, &engine, cause) else { return Ok(()) };
@@ -185,10 +134,8 @@ fn conclude(
 ) {
     let agent = &engine.config.agent;
     let failure = outcome.err();
-    let state = EngineState::of(stream, (proxy.index, engine.filter));
-    state.is_off = failure.is_some() && !agent.continue_on_error;
-    state.total_ms = state.total_ms.saturating_add(took_ms);
-    let total_ms = state.total_ms;
+    let ends = failure.is_some() && !agent.continue_on_error;
+    let total_ms = EngineState::of(stream, (proxy.index, engine.filter)).note(ends, took_ms);
     let mut set = |variable: Option<VariableId>, number: u64| {
         if let Some(variable) = variable {
             let number = i64::try_from(number).unwrap_or(i64::MAX);
@@ -204,7 +151,7 @@ fn conclude(
             format!("engine '{name}' failed at {moment} after {took_ms} ms, code {}: {words}", failure.code())
         });
     }
-    engine.count(failure);
+    engine.count(failure.is_some());
     log(stream, engine, cause, failure, took_ms);
 }
 

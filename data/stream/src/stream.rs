@@ -12,6 +12,7 @@ pub(crate) mod attached;
 pub mod attempts;
 pub mod captures;
 pub mod choice;
+pub(crate) mod engines;
 pub mod log_record;
 pub mod logged_size;
 pub(crate) mod password_verdicts;
@@ -251,22 +252,6 @@ impl Stream {
                 self.client.receive(self.frontend.instance().limits.head_limit()),
                 weir_net::ReceiveOutcome::End | weir_net::ReceiveOutcome::Failed(_)
             )
-    }
-
-    /// The stream's attachments, created if there are none.
-    pub(crate) fn attachments(&mut self) -> &mut Attached {
-        self.attached.get_or_insert_with(|| PoolBox::new(Attached::default()))
-    }
-
-    /// [`client_left`](Self::client_left) before a server has the request, even after a complete body.
-    pub(crate) fn has_client_left(&mut self) -> bool {
-        if self.client.peer_closed() && self.request.is_known() && !self.request.body.is_done() {
-            // Counts the body's bytes, so that the end behind them is seen. A malformed body is detected when it is forwarded. The body
-            // begins where the head ended, so the head must not stay in the input.
-            self.request.message.detach(&mut self.client);
-            self.request.body.inspect(&mut self.client);
-        }
-        self.client_left()
     }
 
     /// Adds the response's head to the logged size, if the frontend logs. `of_server` if a server sent the head.

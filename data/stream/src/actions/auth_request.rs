@@ -352,7 +352,9 @@ fn await_answer(
         While::until(weir_sched::Tick::NEVER),
         move |stream, _| match pending.poll() {
             Some(outcome) => Ok(DriveStep::Done(outcome)),
-            None if stream.has_client_left() => Err(StreamError::close(By::Client, During::Request)),
+            None if stream.inspection().has_client_left() => {
+                Err(StreamError::close(By::Client, During::Request))
+            }
             None => Ok(DriveStep::Wait(Waits::ONCE)),
         },
         |_, by, _| Err(StreamError::close(by, During::Request)),

@@ -6,6 +6,7 @@ use weir_model::SpoeEvent;
 
 use crate::rules::RulesetResult;
 use crate::spoe;
+use crate::stream::engines;
 use crate::stream::phases::ResponsePhase;
 use crate::stream::{PhaseResult, ProxySide};
 
@@ -16,8 +17,8 @@ impl ResponsePhase {
         self.stream.log_line().capture_response();
         self.stream.inspection().response_content_rules().await?;
         self.stream.tracking_mut().remember_server_by_response();
-        if self.stream.has_events(&[SpoeEvent::HttpResponse]) {
-            PooledFuture::new(self.stream.raise(&[SpoeEvent::HttpResponse])).await?;
+        if engines::has_events(&self.stream, &[SpoeEvent::HttpResponse]) {
+            PooledFuture::new(self.stream.engine_phase().raise(&[SpoeEvent::HttpResponse])).await?;
         }
         if self.has_response_rules(RulesetKind::HttpResponse) {
             PooledFuture::new(self.response_rules(RulesetKind::HttpResponse)).await?;

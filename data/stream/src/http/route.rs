@@ -11,7 +11,7 @@ use crate::http::request::target_as;
 use crate::instance::{Proxy, ProxyRef};
 use crate::passwords;
 use crate::rules::RulesetResult;
-use crate::spoe;
+use crate::stream::engines;
 use crate::stream::phases::RequestPhase;
 use crate::stream::rule_state::{RuleKey, RuleList};
 use crate::stream::{PhaseResult, ProxySide, Stream, StreamError};
@@ -72,8 +72,8 @@ impl RequestPhase {
             let time = self.stream.frontend.config.settings.timeouts.http_request;
             self.stream.inspection().wait_for_body(0, time).await?;
         }
-        if self.stream.has_events(spoe::before_request_rules(side)) {
-            PooledFuture::new(self.stream.raise(spoe::before_request_rules(side))).await?;
+        if engines::has_events(&self.stream, engines::before_request_rules(side)) {
+            PooledFuture::new(self.stream.engine_phase().raise(engines::before_request_rules(side))).await?;
         }
         if self.stream.proxy(side).has_rules(RulesetKind::HttpRequest)
             && let RulesetResult::Stop(stop) = self.stream.run_rules(side, RulesetKind::HttpRequest).await?

@@ -19,15 +19,15 @@ use crate::drive::DriveStep;
 use crate::ending::{By, During};
 use crate::errors::MessageDirection;
 use crate::passwords;
-use crate::spoe;
+use crate::stream::engines;
 use crate::stream::phases::InspectionPhase;
 use crate::stream::{PhaseResult, ProxySide, StreamError};
 
 impl InspectionPhase {
     /// Runs the `tcp-request content` rules of one proxy. Each may wait for more data until the inspection delay is over.
     pub(crate) async fn content_rules(&mut self, side: ProxySide) -> PhaseResult {
-        if self.stream.has_events(spoe::before_content(side)) {
-            PooledFuture::new(self.stream.raise(spoe::before_content(side))).await?;
+        if engines::has_events(&self.stream, engines::before_content(side)) {
+            PooledFuture::new(self.stream.engine_phase().raise(engines::before_content(side))).await?;
         }
         if !self.stream.proxy(side).has_rules(RulesetKind::TcpRequestContent) {
             return Ok(());
@@ -314,6 +314,18 @@ impl InspectionPhase {
         let right = self.stream.response.body.inspect(&mut upstream.connector);
         self.stream.trace_mut().trace_coding(MessageDirection::Response, right);
         right
+    }
+
+    /// [`Stream::client_left`](crate::stream::Stream::client_left) before a server has the request, even after a complete body.
+    pub(crate) fn has_client_left(&mut self) -> bool {
+        let stream = &mut self.stream;
+        if stream.client.peer_closed() && stream.request.is_known() && !stream.request.body.is_done() {
+            // Counts the body's bytes, so that the end behind them is seen. A malformed body is detected when it is forwarded. The body
+            // begins where the head ended, so the head must not stay in the input.
+            stream.request.message.detach(&mut stream.client);
+            stream.request.body.inspect(&mut stream.client);
+        }
+        stream.client_left()
     }
 
     /// Sends `100 Continue` to a client that waits for it while rules wait for its body.

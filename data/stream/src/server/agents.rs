@@ -23,45 +23,39 @@ use crate::clock;
 use crate::deadlines::{Waits, While};
 use crate::drive::DriveStep;
 use crate::ending::{By, During};
-use crate::stream::phases::ServerPhase;
+use crate::stream::engines;
 use crate::stream::{Stream, StreamError};
 use crate::upstream::Upstream;
 
-impl ServerPhase {
-    /// Opens the dialogue on a new connection to an agent, and waits for the agent's hello. `timeout connect` and `timeout server` limit the wait.
-    pub(super) async fn greet_agent(
-        &mut self,
-        connection: Connection,
-        key: u64,
-        private: bool,
-        in_use: Option<InUse>,
-    ) -> Result<Upstream, ServerConnectError> {
-        let connection = AgentMultiplexer::new(connection, crate::spoe::connection_limits(&self.stream));
-        let _greeting = Greeting(Rc::clone(&connection));
-        let upstream = open(&self.stream, connection, key, private, in_use);
-        let greeted = self
-            .stream
-            .drive(
-                While::greeting(&self.stream.timeouts, weir_sched::now()),
-                |stream, _| {
-                    let Some(agent) = upstream.connector.agent() else { return Ok(DriveStep::Done(())) };
-                    match agent.connection().greeting() {
-                        AgentGreeting::Complete => Ok(DriveStep::Done(())),
-                        AgentGreeting::Awaited if stream.client_left() => {
-                            Err(StreamError::close(By::Client, During::Connect).into())
-                        }
-                        AgentGreeting::Awaited => Ok(DriveStep::Wait(Waits::ONCE)),
-                        AgentGreeting::Failed(fault) => {
-                            crate::spoe::note_fault(stream, fault);
-                            Err(ConnectionFault::Protocol.into())
-                        }
-                    }
-                },
-                |_, _, _| Err(ServerConnectError::Failed(AttemptFailure::ConnectTimeout)),
-            )
-            .await;
-        greeted.map(|()| upstream)
-    }
+/// Opens the dialogue on a new connection to an agent, and waits for the agent's hello. `timeout connect` and `timeout server` limit the wait.
+pub(super) async fn greet(
+    stream: &mut Stream,
+    connection: Connection,
+    key: u64,
+    private: bool,
+    in_use: Option<InUse>,
+) -> Result<Upstream, ServerConnectError> {
+    let connection = AgentMultiplexer::new(connection, engines::connection_limits(stream));
+    let _pending = PendingHello(Rc::clone(&connection));
+    let upstream = open(stream, Rc::clone(&connection), key, private, in_use);
+    let greeted = stream
+        .drive(
+            While::greeting(&stream.timeouts, weir_sched::now()),
+            |stream, _| match connection.greeting() {
+                AgentGreeting::Complete => Ok(DriveStep::Done(())),
+                AgentGreeting::Awaited if stream.client_left() => {
+                    Err(StreamError::close(By::Client, During::Connect).into())
+                }
+                AgentGreeting::Awaited => Ok(DriveStep::Wait(Waits::ONCE)),
+                AgentGreeting::Failed(fault) => {
+                    engines::note_fault(stream, fault);
+                    Err(ConnectionFault::Protocol.into())
+                }
+            },
+            |_, _, _| Err(ServerConnectError::Failed(AttemptFailure::ConnectTimeout)),
+        )
+        .await;
+    greeted.map(|()| upstream)
 }
 
 /// Turns a new connection into one that carries exchanges, with this stream's as the first.
@@ -86,9 +80,9 @@ fn open(
 }
 
 /// The wait for an agent's hello. However it ends, also with its stream, the pool lends no connection that lacks the hello.
-struct Greeting(Rc<AgentMultiplexer>);
+struct PendingHello(Rc<AgentMultiplexer>);
 
-impl Drop for Greeting {
+impl Drop for PendingHello {
     fn drop(&mut self) {
         self.0.end_greeting();
     }
@@ -122,24 +116,24 @@ async fn serve(connection: Rc<AgentMultiplexer>, mut care: Care) {
         let turn = connection.turn();
         care.place.record(connection.is_closing(), connection.stream_limit());
         crate::process_counters::count(|counters| counters.late_agent_answers.add(connection.take_late()));
-        match turn {
-            TurnEnd::Over => break,
-            TurnEnd::More | TurnEnd::Late => {
-                yield_now().await;
-                continue;
-            }
-            TurnEnd::Quiet => {}
+        if turn == TurnEnd::Over || clock::passed(leaves_at) {
+            break;
         }
         if leaves_at.is_never() && !connection.is_wanted() {
             connection.leave();
-            leaves_at = clock::after(FAREWELL);
+            // An agent that does not answer exchanges is not waited for: such connections would pile up.
+            leaves_at = if connection.has_abandoned() { weir_sched::now() } else { clock::after(FAREWELL) };
+            continue;
+        }
+        if turn != TurnEnd::Quiet {
+            yield_now().await;
             continue;
         }
         let stuck = connection.has_output();
         let until = if stuck { clock::after_some(care.stuck) } else { Tick::NEVER };
         let sent = connection.bytes_sent();
         wait(until.min(leaves_at)).await;
-        if clock::passed(leaves_at) || (clock::passed(until) && connection.bytes_sent() == sent) {
+        if clock::passed(until) && connection.bytes_sent() == sent {
             break;
         }
     }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use weir_backend::{ConnectionKeys, ConnectionParts, ReuseScope, ServerAddress};
 use weir_containers::PooledFuture;
@@ -12,13 +13,14 @@ use weir_net::{ConnectTarget, Connecting, Connection, ConnectionFault, Greeting}
 use weir_sys::Address;
 
 use super::retry::AttemptFailure;
-use super::{idle, pending, shared};
+use super::{agents, idle, pending, shared};
 use crate::counters::CountedEvent;
 use crate::deadlines::{Waits, While};
 use crate::drive::DriveStep;
 use crate::ending::{By, During};
 use crate::instance::KnownServer;
 use crate::recycle::Loan;
+use crate::stream::engines;
 use crate::stream::phases::ServerPhase;
 use crate::stream::server_side::PacketMarks;
 use crate::stream::{Stream, StreamError};
@@ -58,7 +60,7 @@ impl ServerPhase {
     /// Gets a connection to the leased server: an idle one that may carry this request (the client's own, this worker's, or another
     /// worker's), or a new one.
     pub(super) async fn connect(&mut self) -> Result<(), ServerConnectError> {
-        if self.stream.attached.is_none() || !crate::spoe::is_warming(&self.stream) {
+        if self.stream.attached.is_none() || !engines::is_warming(&self.stream) {
             self.stream.counts().count_server_session();
         }
         let identity = self.connection_identity();
@@ -74,7 +76,7 @@ impl ServerPhase {
                     PooledFuture::new(idle::take_over(&self.stream, identity.key, scope)).await;
             }
         }
-        if self.stream.server.upstream.is_none() && self.shares_new_connections() {
+        if self.stream.server.upstream.is_none() && shares_new_connections(self) {
             PooledFuture::new(self.join_connection(identity.key, identity.private)).await?;
         }
         self.stream.attempts.on_reused_connection = self.stream.server.upstream.is_some();
@@ -98,11 +100,6 @@ impl ServerPhase {
         self.stream.backend.is_http() && self.known_server().is_some_and(forced)
     }
 
-    /// Whether streams may wait for a connection that is being established, because it will carry several.
-    fn shares_new_connections(&self) -> bool {
-        self.stream.backend.is_spop() || self.forces_http2()
-    }
-
     /// Joins a connection that is being established, if this request may share it. If it cannot carry another stream, the request opens its
     /// own connection.
     async fn join_connection(&mut self, key: u64, private: bool) -> Result<(), ServerConnectError> {
@@ -113,9 +110,14 @@ impl ServerPhase {
         let server = self.stream.server.lease.as_ref().map(|lease| lease.server().key());
         let (true, Some(server)) = (may_share, server) else { return Ok(()) };
         let Some(number) = pending::join(self.stream.backend.index, server, key) else { return Ok(()) };
+        // An agent that accepts and says nothing must not hold up all exchanges: after a moment each opens its own connection.
+        let during = match self.stream.backend.is_spop() {
+            true => While::pause(PATIENCE, weir_sched::now()),
+            false => While::connection(&self.stream.timeouts, weir_sched::now()),
+        };
         self.stream
             .drive(
-                While::connection(&self.stream.timeouts, weir_sched::now()),
+                during,
                 |stream, _| {
                     if pending::is_there(number) {
                         return Ok(DriveStep::Done(()));
@@ -125,7 +127,10 @@ impl ServerPhase {
                     }
                     Ok(DriveStep::Wait(Waits::ONCE))
                 },
-                |_, _, _| Err(ServerConnectError::Failed(AttemptFailure::ConnectTimeout)),
+                |stream, _, _| match stream.backend.is_spop() {
+                    true => Ok(()),
+                    false => Err(ServerConnectError::Failed(AttemptFailure::ConnectTimeout)),
+                },
             )
             .await?;
         self.stream.server.upstream = shared::take(&self.stream, key, ReuseScope::Any);
@@ -162,7 +167,7 @@ impl ServerPhase {
             && marks == PacketMarks::default()
             && !self.destination_varies()
         {
-            let (header, key) = (crate::recycle::bytes(), crate::spoe::connection_key(&self.stream));
+            let (header, key) = (crate::recycle::bytes(), engines::connection_key(&self.stream));
             return ConnectionTraits { key, private: false, header, server_name: None };
         }
         special_identity(&mut self.stream, transparent, marks)
@@ -245,7 +250,8 @@ impl ServerPhase {
         connecting.end_tls();
         let connection = connecting.into_connection();
         if stands.is_ok() && self.stream.backend.is_spop() {
-            let greeted = PooledFuture::new(self.greet_agent(connection, key, private, in_use)).await;
+            let greeted =
+                PooledFuture::new(agents::greet(&mut self.stream, connection, key, private, in_use)).await;
             drop(on_its_way);
             return greeted;
         }
@@ -288,12 +294,12 @@ impl ServerPhase {
 
     /// Lets other streams join a connection that is being established.
     fn announces(&self, required: Option<Protocol>, key: u64, private: bool) -> Option<pending::OnItsWay> {
-        if private || required.is_some() || !self.shares_new_connections() {
+        if private || required.is_some() || !shares_new_connections(self) {
             return None;
         }
         let server = self.stream.server.lease.as_ref()?.server().key();
         let places = match self.stream.backend.is_spop() {
-            true => crate::spoe::places(&self.stream),
+            true => engines::places(&self.stream),
             false => self.stream.frontend.instance().limits.h2_server.concurrent_streams,
         };
         let places = places.saturating_sub(1);
@@ -372,6 +378,11 @@ impl ServerPhase {
     }
 }
 
+/// Whether streams may wait for a connection that is being established, because it will carry several.
+fn shares_new_connections(phase: &ServerPhase) -> bool {
+    phase.stream.backend.is_spop() || phase.forces_http2()
+}
+
 /// The properties of a connection that uses at least one of them.
 fn special_identity(stream: &mut Stream, transparent: bool, marks: PacketMarks) -> ConnectionTraits {
     let backend = stream.backend.proxy().clone();
@@ -404,8 +415,8 @@ fn special_identity(stream: &mut Stream, transparent: bool, marks: PacketMarks) 
     };
     // Connections of exchanges differ by their engine, too.
     let key = match parts == ConnectionParts::default() {
-        true => crate::spoe::connection_key(stream),
-        false => KEYS.key(&parts) ^ crate::spoe::connection_key(stream),
+        true => engines::connection_key(stream),
+        false => KEYS.key(&parts) ^ engines::connection_key(stream),
     };
     // A connection bound to the client's address is private to that client. A connection that announces a client (PROXY header) may carry
     // any request with the same announcement.
@@ -433,6 +444,9 @@ pub fn key_of_check(server: &ServerSettings, name: Option<&[u8]>) -> u64 {
 fn alpn_of(protocol: Protocol) -> &'static [u8] {
     if protocol == Protocol::H2 { b"h2" } else { b"http/1.1" }
 }
+
+/// How long an exchange waits for a connection that another one opens.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Maximum number of idle connections closed to make room for a new one.
 const ATTEMPTS: usize = 3;

@@ -1,11 +1,10 @@
 //! Connections to agents at the two ends of a process: opened before the first exchange, and dismissed before the exit.
 
-use weir_containers::{PoolBox, RcRef};
+use weir_containers::RcRef;
 use weir_sched::{Class, WorkKind};
 
 use super::{AgentEngine, exchange};
 use crate::instance::{Instance, LocalInstance, ProxyRef, WorkerInstance};
-use crate::stream::Stream;
 
 /// Opens a connection to each server of each agent, in tasks of their own. Called when a worker starts, so also after a reload. A server
 /// that does not answer is left to its first exchange.
@@ -21,14 +20,14 @@ pub fn warm_up(instance: &LocalInstance) {
     }
 }
 
+/// Each child is ended at once, so that it does not hold a slot of its server. Algorithms that take turns choose another server each time.
+/// Others may choose one again, and find its connection.
 async fn open(proxy: ProxyRef, engine: RcRef<WorkerInstance, AgentEngine>, servers: usize) {
-    // They are held until all are there, so that balancing chooses another server each time.
-    let mut opened: Vec<PoolBox<Stream>> = Vec::with_capacity(servers);
     for _ in 0..servers {
-        let Some(child) = exchange::open(&proxy, &engine).await else { break };
-        opened.push(child);
+        if let Some(child) = exchange::open(&proxy, &engine).await {
+            exchange::close(child);
+        }
     }
-    opened.into_iter().for_each(exchange::close);
 }
 
 /// Closes this worker's idle connections to agents, with a DISCONNECT each.

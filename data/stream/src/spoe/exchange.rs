@@ -19,82 +19,26 @@ use std::task::Poll;
 
 use weir_backend::Observation;
 use weir_containers::{PoolBox, PooledFuture, RcRef};
-use weir_expr::{Value, VariableId, VariableScope};
 use weir_mux::LocalService;
-use weir_mux::agent::{AgentFault, Notified};
-use weir_spop::{AgentLimits, StatusCode};
+use weir_mux::agent::Notified;
+use weir_spop::StatusCode;
 
-use super::{AgentEngine, Failure};
+use super::Failure;
 use crate::clock;
 use crate::deadlines::{Waits, While};
 use crate::drive::DriveStep;
 use crate::ending::{By, During, Ending};
 use crate::errors::MessageDirection;
+use crate::instance::engine::AgentEngine;
 use crate::instance::{ProxyRef, WorkerInstance};
 use crate::recycle::Loan;
 use crate::session::ClientSession;
-use crate::stream::stream_variables::{StreamVariables, lasts};
+use crate::stream::attached::Attached;
+use crate::stream::engines::{AgentCall, LentScopes, note_fault};
+use crate::stream::stream_variables::StreamVariables;
 use crate::stream::{PhaseResult, ProxySide, Stream, StreamError};
 use crate::subrequest::{NoClient, Subrequest};
 use crate::upstream::VisitedBackend;
-
-/// The parent and the engine of an exchange, for its stream.
-pub(crate) struct AgentCall {
-    engine: RcRef<WorkerInstance, AgentEngine>,
-    parent: Parent,
-    /// The fault of the last connection to an agent.
-    fault: Cell<Option<AgentFault>>,
-    /// No messages follow: the connection is opened before the first exchange.
-    is_warming: bool,
-}
-
-/// Whether the stream only opens a connection to an agent.
-pub(crate) fn is_warming(stream: &Stream) -> bool {
-    let call = stream.attached.as_ref().and_then(|attached| attached.call.as_deref());
-    call.is_some_and(|call| call.is_warming)
-}
-
-/// The part of a parent that the rules of an agent's backend see.
-pub(crate) struct Parent {
-    session: Rc<ClientSession>,
-    variables: StreamVariables,
-    processed: MessageDirection,
-}
-
-/// The parent's data, in the stream of an exchange. `None` in other streams.
-pub(crate) fn parent(stream: &mut Stream) -> Option<&mut Parent> {
-    Some(&mut stream.attached.as_mut()?.call.as_mut()?.parent)
-}
-
-/// What to negotiate on a new connection to an agent.
-pub(crate) fn connection_limits(stream: &Stream) -> AgentLimits<'_> {
-    let call = stream.attached.as_ref().and_then(|attached| attached.call.as_deref());
-    let engine = call.map(|call| &*call.engine);
-    AgentLimits {
-        max_frame_size: engine.map_or(weir_spop::hello::MIN_FRAME_SIZE, |engine| engine.frame_size),
-        pipelining: engine.is_some_and(|engine| engine.config.agent.pipelining),
-        engine_id: engine.map_or("", |engine| &engine.id),
-        healthcheck: false,
-    }
-}
-
-/// The reuse key of connections for the stream of an exchange. 0 for other streams.
-pub(crate) fn connection_key(stream: &Stream) -> u64 {
-    let call = stream.attached.as_ref().and_then(|attached| attached.call.as_deref());
-    call.map_or(0, |call| call.engine.key)
-}
-
-/// How many exchanges the next connection for this stream's engine may carry at once.
-pub(crate) fn places(stream: &Stream) -> u32 {
-    if connection_limits(stream).pipelining { weir_mux::agent::MAX_EXCHANGES } else { 1 }
-}
-
-/// Records why a connection to an agent failed.
-pub(crate) fn note_fault(stream: &Stream, fault: AgentFault) {
-    if let Some(call) = stream.attached.as_ref().and_then(|attached| attached.call.as_deref()) {
-        call.fault.set(Some(fault));
-    }
-}
 
 /// Sends messages to the agent of an engine. Returns the actions of its answer, at most until `timeout processing`. The outer error is that
 /// of the stream, which ended meanwhile.
@@ -102,7 +46,7 @@ pub(super) async fn run(
     stream: &mut Stream,
     engine: &RcRef<WorkerInstance, AgentEngine>,
     messages: &[u8],
-) -> PhaseResult<Result<Actions, Failure>> {
+) -> PhaseResult<Result<AckActions, Failure>> {
     let deadline = clock::after_some(engine.config.agent.processing_timeout);
     let Some(mut child) = begin(stream, engine) else { return Ok(Err(Failure::Resource)) };
     let mut asking = PooledFuture::new(ask(&mut child, messages));
@@ -123,7 +67,7 @@ pub(super) async fn run(
 /// Fails if the parent need not wait any more: an administrator ended it, or its client left.
 fn still_wanted(stream: &mut Stream) -> PhaseResult {
     stream.check_alive()?;
-    if stream.client.peer_closed() && stream.has_client_left() {
+    if stream.client.peer_closed() && stream.inspection().has_client_left() {
         return Err(StreamError::close(By::Client, stream.phase));
     }
     Ok(())
@@ -133,7 +77,7 @@ fn still_wanted(stream: &mut Stream) -> PhaseResult {
 fn begin(stream: &mut Stream, engine: &RcRef<WorkerInstance, AgentEngine>) -> Option<PoolBox<Stream>> {
     let backend = stream.frontend.sibling(engine.backend)?;
     let session = Subrequest::session(stream)?;
-    let parent = Parent {
+    let parent = LentScopes {
         session: Rc::clone(&stream.session),
         variables: std::mem::take(&mut stream.variables),
         processed: stream.rules.processed,
@@ -146,12 +90,12 @@ fn begin(stream: &mut Stream, engine: &RcRef<WorkerInstance, AgentEngine>) -> Op
 fn child(
     session: Rc<ClientSession>,
     engine: &RcRef<WorkerInstance, AgentEngine>,
-    parent: Parent,
+    parent: LentScopes,
     is_warming: bool,
 ) -> PoolBox<Stream> {
     let client = LocalService::new(Box::new(NoClient));
     let mut child = PoolBox::new(Stream::new(session, client, weir_sched::now_us()));
-    child.attachments().call =
+    Attached::of_stream(&mut child).call =
         Some(PoolBox::new(AgentCall { engine: engine.clone(), parent, fault: Cell::new(None), is_warming }));
     child.begin_view();
     let now = Some(child.elapsed());
@@ -166,7 +110,7 @@ pub(super) async fn open(
 ) -> Option<PoolBox<Stream>> {
     let backend = proxy.sibling(engine.backend)?;
     let session = Subrequest::session_of_process(proxy);
-    let parent = Parent {
+    let parent = LentScopes {
         session: Rc::clone(&session),
         variables: StreamVariables::default(),
         processed: MessageDirection::Request,
@@ -176,7 +120,6 @@ pub(super) async fn open(
     child.backend = VisitedBackend::enter(backend);
     let timeouts = child.backend.timeouts;
     child.timeouts.enter_backend(&timeouts);
-    child.attempts.fresh_connection_only = true;
     child.attempts.allow_by_rule(0);
     let reached = clock::within(clock::after(WARMING), PooledFuture::new(reach(&mut child))).await;
     match reached {
@@ -202,7 +145,7 @@ pub(super) fn close(mut child: PoolBox<Stream>) {
     child.end_view();
 }
 
-async fn ask(child: &mut Stream, messages: &[u8]) -> Result<Actions, Failure> {
+async fn ask(child: &mut Stream, messages: &[u8]) -> Result<AckActions, Failure> {
     let asked = converse(child, messages).await;
     asked.map_err(|stop| match stop {
         Stop::Failed(failure) => failure,
@@ -211,7 +154,7 @@ async fn ask(child: &mut Stream, messages: &[u8]) -> Result<Actions, Failure> {
 }
 
 /// The actions of an ACK.
-type Actions = Loan<Vec<u8>>;
+type AckActions = Loan<Vec<u8>>;
 
 /// Why an exchange stopped.
 enum Stop {
@@ -225,7 +168,7 @@ impl From<StreamError> for Stop {
     }
 }
 
-async fn converse(child: &mut Stream, messages: &[u8]) -> Result<Actions, Stop> {
+async fn converse(child: &mut Stream, messages: &[u8]) -> Result<AckActions, Stop> {
     child.inspection().content_rules(ProxySide::Backend).await?;
     loop {
         child.server_phase().reach_server().await?;
@@ -279,7 +222,7 @@ fn failure_of(child: &mut Stream, stop: &StreamError) -> Failure {
 }
 
 /// Ends the stream of an exchange.
-fn end(child: &mut Stream, asked: &PhaseResult<Result<Actions, Failure>>) {
+fn end(child: &mut Stream, asked: &PhaseResult<Result<AckActions, Failure>>) {
     let by = match asked {
         Ok(Ok(_)) => By::Nobody,
         Ok(Err(Failure::TimedOut)) | Err(_) => By::Client,
@@ -307,23 +250,4 @@ fn end(child: &mut Stream, asked: &PhaseResult<Result<Actions, Failure>>) {
 }
 
 /// How long a connection may take to be opened before the first exchange.
-const WARMING: std::time::Duration = std::time::Duration::from_secs(5);
-
-impl Parent {
-    /// The value of a variable of a parent's scope (`psess`, `ptxn`, `preq`, `pres`).
-    pub(crate) fn variable(&mut self, variable: VariableId) -> Option<Value<'_>> {
-        let scope = match variable.scope {
-            VariableScope::ParentSession => VariableScope::Session,
-            VariableScope::ParentTransaction => VariableScope::Transaction,
-            VariableScope::ParentRequest => VariableScope::Request,
-            VariableScope::ParentResponse => VariableScope::Response,
-            _ => return None,
-        };
-        let own = VariableId { scope, ..variable };
-        match scope {
-            VariableScope::Session => self.session.variable(own),
-            scope if lasts(scope, self.processed) => self.variables.of(scope)?.get(own),
-            _ => None,
-        }
-    }
-}
+const WARMING: std::time::Duration = std::time::Duration::from_secs(1);

@@ -6,8 +6,8 @@ use weir_containers::PoolBox;
 use weir_expr::{Value, VariableId};
 use weir_mux::Message;
 
-use crate::spoe::{AgentCall, EngineState};
 use crate::stream::Stream;
+use crate::stream::engines::{AgentCall, EngineState};
 
 /// A filter's per-stream object that receives stream events. Every method is a no-op by default.
 pub(crate) trait Attachment: Any {
@@ -46,6 +46,11 @@ struct AttachedFilter {
 }
 
 impl Attached {
+    /// The attachments of a stream, created on the first call.
+    pub(crate) fn of_stream(stream: &mut Stream) -> &mut Attached {
+        stream.attached.get_or_insert_with(|| PoolBox::new(Attached::default()))
+    }
+
     /// Adds the attachment of `proxy`'s filter at `position`.
     pub(crate) fn add(&mut self, proxy: usize, position: usize, attachment: Box<dyn Attachment>) {
         self.filters.push(AttachedFilter { proxy, position, attachment });

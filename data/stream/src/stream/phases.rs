@@ -61,6 +61,8 @@ handles! {
     RequestPhase: request_phase;
     /// Content inspection, and the waits of rules for more of a message: `rules/content.rs`.
     InspectionPhase: inspection, as_inspection;
+    /// Asks agents about the stream: `spoe.rs`.
+    EnginePhase: engine_phase;
     /// Reaches a server: connects to it, with retries: `server.rs` and most files below it.
     ServerPhase: server_phase, as_server_phase;
     /// Chooses the server, and waits in its queue: `server/assign.rs`.

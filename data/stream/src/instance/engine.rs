@@ -10,8 +10,6 @@ use weir_expr::{VariableId, VariableNames, VariableScope};
 use weir_model::{SpoeEngine, SpoeEvent};
 use weir_sync::CachePadded;
 
-use super::Failure;
-
 /// An engine with its live state.
 pub struct AgentEngine {
     /// The position of its filter in the proxy.
@@ -106,7 +104,7 @@ impl AgentEngine {
     }
 
     /// The messages of an event, by their positions.
-    pub(super) fn messages_of(&self, event: SpoeEvent) -> &[u16] {
+    pub(crate) fn messages_of(&self, event: SpoeEvent) -> &[u16] {
         &self.events[event as usize]
     }
 
@@ -117,7 +115,7 @@ impl AgentEngine {
     }
 
     /// A variable that an agent names, without its prefix. `None` if it is unknown.
-    pub(super) fn variable(&self, scope: VariableScope, name: &[u8]) -> Option<VariableId> {
+    pub(crate) fn variable(&self, scope: VariableScope, name: &[u8]) -> Option<VariableId> {
         let known =
             self.names.get(name).filter(|known| known.is_of_process || scope != VariableScope::Process);
         let number = known.map(|known| known.number).or_else(|| {
@@ -130,7 +128,7 @@ impl AgentEngine {
     }
 
     /// [`variable`](Self::variable), created for a trusted agent (`option force-set-var`). At most [`MAX_FORCED`] names are created.
-    pub(super) fn variable_to_set(&self, scope: VariableScope, name: &[u8]) -> Option<VariableId> {
+    pub(crate) fn variable_to_set(&self, scope: VariableScope, name: &[u8]) -> Option<VariableId> {
         let known = self.variable(scope, name);
         if known.is_some() || !self.config.agent.force_set_variables {
             return known;
@@ -147,12 +145,12 @@ impl AgentEngine {
     }
 
     /// Counts an exchange.
-    pub(super) fn count(&self, failure: Option<Failure>) {
+    pub(crate) fn count(&self, is_failure: bool) {
         let Some(counters) = self.counters.get(weir_sched::worker_index()) else { return };
         // This worker is the only writer.
         let increment = |count: &AtomicU64| count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         increment(&counters.processed);
-        if failure.is_some() {
+        if is_failure {
             increment(&counters.failed);
         }
     }
