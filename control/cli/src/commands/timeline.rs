@@ -382,7 +382,7 @@ mod tests {
              \"duration_ms\":5000,\"retries\":3,\"redispatched\":false,\"queued\":1,\"bytes_in\":70,\"bytes_out\":198,\
              \"source\":\"127.0.0.1:5000\",\"frontend\":\"web\",\"backend\":\"app\",\"server\":\"s1\",\
              \"chosen_by\":\"roundrobin\",\"request_line\":\"GET /\\\"x\\\" HTTP/1.1\",\"rule\":\"a.cfg:12\",\
-             \"ending\":\"the server sent no response in time\",\
+             \"ending\":\"the server sent no response in time\",\"engine\":\"\",\
              \"moments_ms\":{\"first_byte\":1,\"request\":2,\"place\":2,\"connected\":5,\"end\":5001}}"
         );
     }
