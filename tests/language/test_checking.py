@@ -267,13 +267,14 @@ def test_lint_finds_engines_that_fail_open(binary, folder):
     for agent, message, line, found in (
             ("", event, rule, 1),
             (on_error, event, "", 1),
-            (on_error, event, "log-format %[var(txn.waf.error)]", 1),
+            (on_error, event, "log 127.0.0.1:514 local0\n    log-format %[var(txn.waf.error)]", 1),
             (on_error, event, rule.replace("error", "errors"), 1),
             (on_error, event, rule, 0),
             (on_error, event, "use_backend b if { var(txn.waf.error) -m int gt 0 }", 0),
-            # Messages without an event are sent by rules only.
-            ("groups late\nspoe-group late\n    messages check", "", "http-request send-spoe-group e late", 0)):
-        path = folder.file("engine.cfg", ENGINE.format(agent, message))
+            # Messages without an event are sent by rules.
+            ("groups late\nspoe-group late\n    messages check", "", "http-request send-spoe-group e late", 1)):
+        text = ENGINE.format(agent, message) if message else ENGINE.format(agent, message).replace("    messages check\n", "", 1)
+        path = folder.file("engine.cfg", text)
         filter_line = f"filter spoe engine e config {path}"
         text = (HEAD + FRONTEND + f"    {filter_line}\n    {line}\n    default_backend b\n" + BACKEND
                 + "backend agents\n    mode spop\n    server a 127.0.0.1:3\n")
@@ -286,10 +287,10 @@ def test_check_refuses_agents_where_clients_connect(binary, folder):
     for text, said in (
             (FRONTEND + "    mode spop\n", "[{0}:8] : 'mode spop' is for backends only."),
             ("listen f\n    bind 127.0.0.1:1\n" + agents, "proxy 'f' cannot have 'bind' lines: its servers are agents"),
-            (FRONTEND + "    default_backend b\nbackend b\n" + agents, f"http {use} as its default backend (see 'mode')."),
-            (FRONTEND + "    use_backend b if TRUE\nbackend b\n" + agents, f"http {use} in a 'use_backend' rule (see 'mode')."),
+            (FRONTEND + "    default_backend b\nbackend b\n" + agents, f"http {use} in a 'default_backend' rule (see 'mode')"),
+            (FRONTEND + "    use_backend b if TRUE\nbackend b\n" + agents, f"http {use} in a 'use_backend' rule (see 'mode')"),
             (FRONTEND.replace("f\n", "f\n    mode tcp\n") + "    default_backend b\nbackend b\n" + agents,
-             f"tcp {use} as its default backend (see 'mode').".replace(":9)", ":10)")),
+             f"tcp {use} in a 'default_backend' rule (see 'mode')".replace(":9)", ":10)")),
             (FRONTEND + "    default_backend b\nbackend b\n    server s 127.0.0.1:2 proto spop\n", "MUX protocol 'spop' is not usable for server 's'"),
             (FRONTEND + "spoe-agent waf\n", "section 'spoe-agent' is not allowed in a configuration. It belongs in the file of an engine, named by "
                                             "'filter spoe engine <name> config <file>'")):
