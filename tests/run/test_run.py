@@ -8,6 +8,7 @@ import sys
 import time
 
 import fresh
+from lib import golang
 from lib.program import own_ports
 from run import lanes, machine, verdict
 from units import cargo
@@ -113,7 +114,7 @@ def test_tests_are_skipped_only_for_programs_that_setup_does_not_install():
     # Only 'make shipped' needs these.
     optional |= {"cargo-deny", "rustc 1.88", "rustup", "valgrind"}
     for _, why in verdict.table(verdict.LEFT_OUT):
-        assert why in ("root", "kernel without MPTCP") or why.removeprefix("program ") in optional, why
+        assert why in ("root", "kernel without MPTCP", golang.MISSING) or why.removeprefix("program ") in optional, why
     verdict.table(verdict.FLAKY, verdict.MOST_FLAKY)
 
 

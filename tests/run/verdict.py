@@ -70,8 +70,8 @@ def failed_tests(folder, run):
 
 
 def without_group(name):
-    """The name of a test without its group, which a worker appends to rows of tables."""
-    return re.sub(r"\]@[^\]]*$", "]", name)
+    """The name of a test without its group, which a worker appends."""
+    return re.sub(r"@[^\]@]*$", "", name)
 
 
 def table(path, most=None):
