@@ -1,5 +1,6 @@
 """Connections to agents: pooled, shared by pipelined exchanges, closed, checked and counted."""
 import collections
+import os
 import subprocess
 import threading
 
@@ -8,7 +9,7 @@ import pytest
 from lib.origin import end_with_reset
 from lib.program import USR1, wait_until
 from lib.spoe import field
-from lib.spop import Agent, Value, backwards, set_var
+from lib.spop import Agent, Value, backwards, hang_after_notify, hang_before_hello, set_var
 
 SHOW = 'http-after-response set-header x "%[var(txn.v.error)]|%[var(txn.v.score)]"'
 
@@ -336,3 +337,26 @@ def test_the_backend_of_an_agent_needs_a_known_mode(build):
     done = subprocess.run([world.binary, "-c", "-f", world.files(agents_mode="mode http")], capture_output=True, text=True, timeout=10)
     assert done.returncode == 1
     assert "backend 'agents' used by SPOE agent 'ag'" in done.stdout + done.stderr and "must use SPOP mode" in done.stdout + done.stderr
+
+
+def test_exchanges_given_up_do_not_pile_up_connections(build):
+    """The answer may still come, so that the connection is lost. It must not also wait for an agent that answers nothing."""
+    world = build(Agent(script=hang_after_notify))
+    world.serve(frontend="http-request return status 200", agent_lines="no option pipelining", timeout="20ms")
+    counts = []
+    for _ in range(20):
+        world.ask()
+        counts.append(len(os.listdir(f"/proc/{world.program.pid}/fd")))
+    assert len(world.agent.notifies) == 20 and len({frame.session for frame in world.agent.notifies}) == 20
+    assert max(counts) < counts[0] + 4
+
+
+def test_first_connections_do_not_hold_slots_of_their_servers(build):
+    silent = Agent(script=hang_before_hello)
+    with silent:
+        world = build(Agent(echo))
+        world.serve(frontend=SHOW, agents="balance first\n    timeout queue 500ms", agent_words="maxconn 1",
+                    sections=f"    server b 127.0.0.1:{silent.port} maxconn 1")
+        # The first connection is opened to `a`, and found again, as `a` has a free slot.
+        assert wait_until(lambda: [world.stat("agents", "a", column) for column in ("lbtot", "scur")] == ["2", "0"])
+        assert [field(world.ask(f"/{number}"), "x") for number in range(3)] == ["|/0", "|/1", "|/2"]

@@ -136,14 +136,14 @@ def test_memory_is_bounded_under_a_flood_of_frames(binary, port, frame):
         config = write(folder, agent.port, port, timeout="50ms", global_lines="nbthread 1")
         with Program(binary, "-db", "-f", config) as program:
             program.ready(port)
-            before = resident(program.pid)
+            before = program.resident_kb()
             until = time.monotonic() + 1
             answers = set()
             while time.monotonic() < until:
                 answers.add(re.search(rb"x: (.*)\r\n", request(port))[1])
             # An answer that the flood contains by chance is one. Others fail in time.
             assert answers and all(b"error" in answer or b"generation" in answer for answer in answers)
-            assert resident(program.pid) < before + 8 << 20
+            assert program.resident_kb() < before + (8 << 10)
 
 
 def test_names_of_an_agent_are_refused_without_growth(binary, port):
@@ -161,16 +161,10 @@ def test_names_of_an_agent_are_refused_without_growth(binary, port):
             with Program(binary, "-db", "-f", config) as program:
                 program.ready(port)
                 assert b"generation" in request(port)
-                before = resident(program.pid)
+                before = program.resident_kb()
                 for _ in range(100):
                     assert b"generation" in request(port)
-                assert resident(program.pid) < before + 4 << 20
-
-
-def resident(pid):
-    """The resident memory of a process, in bytes."""
-    with open(f"/proc/{pid}/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+                assert program.resident_kb() < before + (4 << 10)
 
 
 def test_an_engine_does_not_switch_off_splicing(build):
