@@ -2,13 +2,12 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use weir_events::LogSink;
 use weir_expr::{VariableId, VariableNames, VariableScope};
 use weir_model::{SpoeEngine, SpoeEvent};
-use weir_sync::CachePadded;
+use weir_sync::{CachePadded, Counter};
 
 /// An engine with its live state.
 pub struct AgentEngine {
@@ -47,8 +46,8 @@ struct KnownVariable {
 /// The counters of an engine on one worker.
 #[derive(Debug, Default)]
 struct EngineCounters {
-    processed: AtomicU64,
-    failed: AtomicU64,
+    processed: Counter,
+    failed: Counter,
 }
 
 /// The parts from which an engine is built.
@@ -147,20 +146,18 @@ impl AgentEngine {
     /// Counts an exchange.
     pub(crate) fn count(&self, is_failure: bool) {
         let Some(counters) = self.counters.get(weir_sched::worker_index()) else { return };
-        // This worker is the only writer.
-        let increment = |count: &AtomicU64| count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        increment(&counters.processed);
+        counters.processed.increment();
         if is_failure {
-            increment(&counters.failed);
+            counters.failed.increment();
         }
     }
 
     /// The numbers of failed exchanges and of all, over all workers.
     pub fn totals(&self) -> (u64, u64) {
-        let of = |counters: &CachePadded<EngineCounters>| {
-            (counters.failed.load(Ordering::Relaxed), counters.processed.load(Ordering::Relaxed))
+        let add = |(failed, processed), counters: &CachePadded<EngineCounters>| {
+            (failed + counters.failed.value(), processed + counters.processed.value())
         };
-        self.counters.iter().map(of).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+        self.counters.iter().fold((0, 0), add)
     }
 }
 
