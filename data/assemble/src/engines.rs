@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_stream::instance::engine::{AgentEngine, EngineParts};
 
 use super::logs::{self, LogSinks};
-use super::{BuildError, DEFAULT_TAG, ProcessValues};
+use super::{BuildError, ProcessValues};
 
 /// The engines of a proxy, in the order of their filters.
 pub(super) fn of_proxy(
@@ -22,8 +22,6 @@ pub(super) fn of_proxy(
         let Some((backend, _)) = engine.agent.backend.target() else { continue };
         let targets = engine.agent.log_targets.iter();
         let log_sinks = logs::open_all(targets, &engine.agent.at, global, options, sinks, errors);
-        let log_tag =
-            config.settings.logging.tag.as_deref().or(global.log_tag.as_deref()).unwrap_or(DEFAULT_TAG);
         engines.push(AgentEngine::new(EngineParts {
             filter,
             config: engine.clone(),
@@ -31,7 +29,7 @@ pub(super) fn of_proxy(
             is_both: config.is_frontend() && config.is_backend(),
             buffer_size: global.tuning.buffer_size,
             log_sinks,
-            log_tag: log_tag.as_bytes().into(),
+            log_tag: logs::tag(config, global),
             variables: Arc::clone(&options.variable_names),
             workers: options.workers,
         }));

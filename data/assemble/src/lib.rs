@@ -267,7 +267,6 @@ fn make_proxy(
     let configured_tls = shared.tls.servers(&config);
     let log_sinks = logs::of_proxy(&config, global, options, &mut shared.sinks, errors);
     let engines = engines::of_proxy(&config, global, options, &mut shared.sinks, errors);
-    let log_tag = config.settings.logging.tag.as_deref().or(global.log_tag.as_deref()).unwrap_or(DEFAULT_TAG);
     let frontend_limit = config.settings.maxconn.or(options.frontend_connections).filter(|limit| *limit > 0);
     let limit = frontend_limit.unwrap_or(options.connections);
     Proxy {
@@ -279,7 +278,7 @@ fn make_proxy(
         listeners,
         configured_tls,
         log_sinks,
-        log_tag: log_tag.as_bytes().into(),
+        log_tag: logs::tag(&config, global),
         connections: ConnectionLimit::new(),
         connections_limit: AtomicU32::new(limit),
         state: AtomicU32::new(0),

@@ -7,7 +7,7 @@ use weir_model::{LogAddress, LogHeader};
 use weir_sys::Address;
 
 use super::names;
-use super::{BuildError, ProcessValues};
+use super::{BuildError, DEFAULT_TAG, ProcessValues};
 
 /// The open log targets.
 #[derive(Debug, Default)]
@@ -45,6 +45,12 @@ pub(super) fn of_proxy(
     errors: &mut Vec<BuildError>,
 ) -> Vec<Arc<LogSink>> {
     open_all(config.settings.logging.targets.iter(), &config.at, global, options, sinks, errors)
+}
+
+/// The tag of a proxy's log lines (`log-tag`).
+pub(super) fn tag(config: &weir_model::Proxy, global: &weir_model::Global) -> Box<[u8]> {
+    let tag = config.settings.logging.tag.as_deref().or(global.log_tag.as_deref());
+    tag.unwrap_or(DEFAULT_TAG).as_bytes().into()
 }
 
 /// Opens the log targets of the section at this location.
