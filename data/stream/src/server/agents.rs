@@ -75,7 +75,6 @@ fn open(
     let connector = connection.stream().into();
     let task = weir_sched::spawn(&CONNECTION, Class::Normal, serve(Rc::clone(&connection), care));
     connection.own(task);
-    let private = private || shared::is_never_shared(stream);
     shared::upstream(connector, lease, Upstream { private, in_use, ..Upstream::new(key) })
 }
 

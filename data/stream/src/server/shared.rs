@@ -98,6 +98,7 @@ pub(super) fn open(
         stream.trace().server_identity(),
     );
     let limit = multiplexer.stream_limit();
+    let private = private || stream.backend.servers().settings().http_reuse == Reuse::Never;
     let lease = keep(stream, || Carrier::Http2(Rc::clone(&multiplexer)), key, limit, private);
     let place = PoolPlace::of(lease.as_ref(), limit);
     let known = stream.as_server_phase().known_server();
@@ -110,13 +111,7 @@ pub(super) fn open(
     let connector = multiplexer.unopened().into();
     let task = weir_sched::spawn(&CONNECTION, Class::Normal, serve(Rc::clone(&multiplexer), care));
     multiplexer.own(task);
-    let private = private || is_never_shared(stream);
     upstream(connector, lease, Upstream { private, in_use, ..Upstream::new(key) })
-}
-
-/// Whether `http-reuse never` applies. It is about HTTP: connections to agents are shared in any case.
-pub(super) fn is_never_shared(stream: &Stream) -> bool {
-    !stream.backend.is_spop() && stream.backend.servers().settings().http_reuse == Reuse::Never
 }
 
 /// Gives a new connection to the pool, with this stream as its first. `None` for a connection that only its client may use.
@@ -128,7 +123,7 @@ pub(super) fn keep(
     private: bool,
 ) -> Option<SharedLease> {
     let server = stream.server.lease.as_ref()?.server();
-    if private || is_never_shared(stream) {
+    if private {
         return None;
     }
     let worker = weir_sched::worker_index();
