@@ -6,8 +6,7 @@ use weir_config::proxy::spoe::read_engine;
 use weir_config::proxy::{FilterContext, filter};
 use weir_config::words::{Parsed, Words};
 use weir_fingerprint::Canonical;
-use weir_model::SpoeEngine;
-use weir_model::{FilterArguments, FilterDirection, FilterFacts, Visit};
+use weir_model::{FilterArguments, FilterFacts, SpoeEngine, Visit};
 
 use super::{FilterParts, Row, StreamFilter};
 use crate::instance::Proxy;
@@ -31,10 +30,6 @@ fn read(context: &mut FilterContext<'_, '_>, words: &mut Words<'_>) -> Parsed<Ar
 }
 
 impl StreamFilter for SpoeFilter {
-    fn sees(&self, _: FilterDirection) -> bool {
-        true
-    }
-
     fn attach(&self, _: &Stream, _: &Proxy) -> FilterParts {
         FilterParts::default()
     }

@@ -34,7 +34,7 @@ use crate::instance::{ProxyRef, WorkerInstance};
 use crate::recycle::Loan;
 use crate::session::ClientSession;
 use crate::stream::attached::Attached;
-use crate::stream::engines::{AgentCall, LentScopes, note_fault};
+use crate::stream::engines::{AgentCall, LentScopes, call, note_fault};
 use crate::stream::stream_variables::StreamVariables;
 use crate::stream::{PhaseResult, ProxySide, Stream, StreamError};
 use crate::subrequest::{NoClient, Subrequest};
@@ -212,7 +212,7 @@ async fn converse(child: &mut Stream, messages: &[u8]) -> Result<AckActions, Sto
 /// The failure of an exchange after the end of its stream.
 fn failure_of(child: &mut Stream, stop: &StreamError) -> Failure {
     child.ending = stop.ending();
-    let fault = child.attached.as_ref().and_then(|attached| attached.call.as_ref()?.fault.get());
+    let fault = call(child).and_then(|call| call.fault.get());
     match (child.ending.by, fault) {
         (By::Resource, _) => Failure::Resource,
         (By::Killed | By::Down | By::Up, _) => Failure::Interrupted,

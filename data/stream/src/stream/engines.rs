@@ -90,10 +90,14 @@ pub(crate) struct AgentCall {
     pub(crate) is_warming: bool,
 }
 
+/// The call in the stream of an exchange. `None` in other streams.
+pub(crate) fn call(stream: &Stream) -> Option<&AgentCall> {
+    stream.attached.as_ref()?.call.as_deref()
+}
+
 /// Whether the stream only opens a connection to an agent.
 pub(crate) fn is_warming(stream: &Stream) -> bool {
-    let call = stream.attached.as_ref().and_then(|attached| attached.call.as_deref());
-    call.is_some_and(|call| call.is_warming)
+    call(stream).is_some_and(|call| call.is_warming)
 }
 
 /// The part of a parent that the rules of an agent's backend see.
@@ -110,8 +114,7 @@ pub(crate) fn parent(stream: &mut Stream) -> Option<&mut LentScopes> {
 
 /// What to negotiate on a new connection to an agent.
 pub(crate) fn connection_limits(stream: &Stream) -> AgentLimits<'_> {
-    let call = stream.attached.as_ref().and_then(|attached| attached.call.as_deref());
-    let engine = call.map(|call| &*call.engine);
+    let engine = call(stream).map(|call| &*call.engine);
     AgentLimits {
         max_frame_size: engine.map_or(weir_spop::hello::MIN_FRAME_SIZE, |engine| engine.frame_size),
         pipelining: engine.is_some_and(|engine| engine.config.agent.pipelining),
@@ -122,8 +125,7 @@ pub(crate) fn connection_limits(stream: &Stream) -> AgentLimits<'_> {
 
 /// The reuse key of connections for the stream of an exchange. 0 for other streams.
 pub(crate) fn connection_key(stream: &Stream) -> u64 {
-    let call = stream.attached.as_ref().and_then(|attached| attached.call.as_deref());
-    call.map_or(0, |call| call.engine.key)
+    call(stream).map_or(0, |call| call.engine.key)
 }
 
 /// How many exchanges the next connection for this stream's engine may carry at once.
@@ -133,7 +135,7 @@ pub(crate) fn places(stream: &Stream) -> u32 {
 
 /// Records why a connection to an agent failed.
 pub(crate) fn note_fault(stream: &Stream, fault: AgentFault) {
-    if let Some(call) = stream.attached.as_ref().and_then(|attached| attached.call.as_deref()) {
+    if let Some(call) = call(stream) {
         call.fault.set(Some(fault));
     }
 }
