@@ -8,6 +8,9 @@
 //!
 //! A [`Transfer`] is a [`BodyFlow`] with its filters or its pipe.
 //!
+//! An [`AgentStream`] carries the payloads of one exchange with an agent (SPOP), through the engine of a connection in `weir-spop`. The
+//! crates above write and read the payloads.
+//!
 //! The crate refuses to know proxies, rules, servers and timeouts. Begin with `connector.rs`, then `message.rs` and `body.rs`.
 
 pub mod agent;
