@@ -59,6 +59,7 @@ const HOUSE: &[Room] = &[
     room("weir-dns", "proto/dns", NOTHING, PURE_BELOW),
     room("weir-peers-protocol", "proto/peers-protocol", NOTHING, PURE_BELOW),
     room("weir-spop", "proto/spop", &["weir-peers-protocol"], PURE_BELOW),
+    room("weir-fcgi", "proto/fcgi", NOTHING, PURE_BELOW),
     room("weir-client-hello", "proto/client-hello", NOTHING, PURE_BELOW),
     room("weir-tls-session", "proto/tls-session", &["weir-client-hello"], PURE_BELOW),
     room("weir-syntax", "language/syntax", NOTHING, PURE_BELOW),
