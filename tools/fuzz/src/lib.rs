@@ -12,6 +12,7 @@
 
 mod dns;
 mod expression;
+mod fcgi;
 mod h1;
 mod h2;
 mod peers;
@@ -24,6 +25,7 @@ mod tls;
 
 pub use dns::dns_answer;
 pub use expression::{condition, expression, log_format};
+pub use fcgi::{application_records, cgi_head};
 pub use h1::{chunked_body, request_head, response_head};
 pub use h2::{client_frames, header_block};
 pub use peers::{peer_hello, peer_messages};
@@ -41,7 +43,9 @@ pub type FuzzTarget = fn(&[u8]);
 pub const TARGETS: &[(&str, FuzzTarget)] = &[
     ("agent_frames", agent_frames),
     ("agent_payloads", agent_payloads),
+    ("application_records", application_records),
     ("certificate_chain", certificate_chain),
+    ("cgi_head", cgi_head),
     ("chunked_body", chunked_body),
     ("client_frames", client_frames),
     ("client_hello", client_hello),
