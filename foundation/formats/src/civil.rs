@@ -3,6 +3,8 @@
 //! The calendar repeats every 400 years (146,097 days). Within such a cycle years begin in March, so that the leap day is the
 //! last day of a year. Leap seconds are ignored, as in POSIX. Second 60 is second 0 of the next minute.
 
+use std::io;
+
 /// A moment of the wall clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WallTime {
@@ -79,6 +81,16 @@ impl CivilTime {
     /// The weekday's English abbreviation.
     pub fn weekday_name(&self) -> &'static str {
         WEEKDAYS[usize::from(self.weekday)]
+    }
+
+    /// Writes the date as HTTP does, without the zone: `Sun, 06 Nov 1994 08:49:37` (RFC 9110, 5.6.7).
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_http_date(&self, out: &mut impl io::Write) -> io::Result<()> {
+        let CivilTime { year, day, hour, minute, second, .. } = *self;
+        let (weekday, month) = (self.weekday_name(), self.month_name());
+        write!(out, "{weekday}, {day:02} {month} {year} {hour:02}:{minute:02}:{second:02}")
     }
 }
 

@@ -96,17 +96,7 @@ fn http_date<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     let at = moment(value, args.int(0).unwrap_or(0), units);
     let c = date_at(at.seconds, 0);
     let mut out = scratch::take();
-    let _ = write!(
-        out,
-        "{}, {:02} {} {} {:02}:{:02}:{:02}",
-        c.weekday_name(),
-        c.day,
-        c.month_name(),
-        c.year,
-        c.hour,
-        c.minute,
-        c.second
-    );
+    let _ = c.write_http_date(&mut out);
     let _ = match digits {
         3 => write!(out, ".{:03}", at.micros / 1_000),
         6 => write!(out, ".{:06}", at.micros),

@@ -166,6 +166,11 @@ const PATIENT_STEPS: u32 = 1_000_000;
 const PATIENT_HEAP_KB: u32 = 8_192;
 
 impl Groups {
+    /// The range of a group in the subject. None if the pattern has fewer groups, or if the group is not part of the match.
+    pub fn range(&self, index: usize) -> Option<Range<usize>> {
+        self.places.get(index).map(|(start, end)| start..end)
+    }
+
     /// The bytes of group `index`. None if it took no part in the match.
     pub fn get<'s>(&self, index: usize, subject: &'s [u8]) -> Option<&'s [u8]> {
         let (start, end) = self.places.get(index)?;
