@@ -222,14 +222,17 @@ fn expanded(text: &str, environment: &[String]) -> String {
 /// Checks server settings against the settings of the backend.
 fn check(proxy: &Proxy, said: &weir_model::Server) -> Result<(), String> {
     let usable = match (proxy.config.mode(), said.settings.protocol) {
-        (Mode::Tcp, Some(Protocol::H1 | Protocol::H2 | Protocol::Spop)) => false,
+        (Mode::Tcp, Some(Protocol::H1 | Protocol::H2 | Protocol::Spop | Protocol::Fcgi)) => false,
         (Mode::Http, Some(Protocol::None | Protocol::Spop)) => false,
-        (Mode::Spop, Some(Protocol::H1 | Protocol::H2 | Protocol::None)) => false,
+        (Mode::Spop, Some(Protocol::H1 | Protocol::H2 | Protocol::None | Protocol::Fcgi)) => false,
         (Mode::Tcp | Mode::Http | Mode::Spop, _) => true,
         (Mode::Log, _) => return Err("Servers of log backends cannot be added at run time.".to_owned()),
     };
     if !usable {
         return Err("MUX protocol is not usable for server.".to_owned());
+    }
+    if said.settings.protocol == Some(Protocol::Fcgi) && proxy.config.settings.application.is_none() {
+        return Err("FCGI server in a backend without a configured FCGI app.".to_owned());
     }
     let checked = &said.settings.check;
     let speaks = |protocol| proxy.config.settings.checks.can_speak(protocol);

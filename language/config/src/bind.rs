@@ -453,7 +453,8 @@ pub(crate) fn protocol(word: &Word) -> Parsed<Protocol> {
         "h2" => Ok(Protocol::H2),
         "none" => Ok(Protocol::None),
         "spop" => Err(fault(word.span(), "'proto' : 'spop' is for servers in 'mode spop' only.")),
-        "quic" | "qmux" | "fcgi" => Err(not_yet(word.span(), &format!("proto {word}"))),
+        "fcgi" => Err(fault(word.span(), "'proto' : 'fcgi' is for servers in 'mode http' only.")),
+        "quic" | "qmux" => Err(not_yet(word.span(), &format!("proto {word}"))),
         _ => Err(fault(word.span(), format!("'proto' :  unknown MUX protocol '{word}'"))),
     }
 }

@@ -17,6 +17,7 @@ use crate::http_errors::{HttpErrorsReader, HttpErrorsSections};
 use crate::log_forward::LogForwardReader;
 use crate::mailers;
 use crate::peers::PeersReader;
+use crate::proxy::application::section::{ApplicationDraft, ApplicationSection, LineScope};
 use crate::proxy::health_section::HealthcheckReader;
 use crate::proxy::{OtherSections, ProxyParser};
 use crate::resolvers::{self, ResolversReader};
@@ -104,6 +105,7 @@ struct Document<'d> {
     /// The location of each `log-forward` section.
     log_forward_spans: Vec<Span>,
     resolvers: Vec<Resolvers>,
+    applications: Vec<ApplicationSection>,
     traces: Vec<TraceLine>,
     engine_files: &'d EngineFiles<'d>,
     proxies: ProxyParser<'d>,
@@ -129,6 +131,7 @@ enum CurrentSection {
     LogForward(LogForwardReader, Span),
     Mailers(Mailers),
     CrtStore(CertificateStore),
+    FcgiApp(Box<ApplicationDraft>),
     Peers(Box<PeersReader>),
     Healthcheck(Box<HealthcheckReader>),
     Resolvers(ResolversReader),
@@ -166,6 +169,7 @@ impl<'d> Document<'d> {
             health_checks: Vec::new(),
             log_forward_spans: Vec::new(),
             resolvers: Vec::new(),
+            applications: Vec::new(),
             traces: Vec::new(),
             engine_files,
             proxies: ProxyParser::new(resources, inputs.keywords).with_engine_files(engine_files),
@@ -276,6 +280,10 @@ impl<'d> Document<'d> {
             SectionKind::CrtStore => {
                 Ok(CurrentSection::CrtStore(crt_store::begin(line, self.location(line))?))
             }
+            SectionKind::FcgiApp => {
+                let draft = ApplicationDraft::begin(line, self.location(line), &self.applications)?;
+                Ok(CurrentSection::FcgiApp(Box::new(draft)))
+            }
             SectionKind::Mailers => {
                 Ok(CurrentSection::Mailers(mailers::begin(line, self.location(line), &self.mailers)?))
             }
@@ -333,7 +341,7 @@ impl<'d> Document<'d> {
     }
 
     fn line(&mut self, line: &Line, diagnostics: &mut Diagnostics) {
-        if line.keyword().is("log") {
+        if matches!(line.text(0), "log" | "log-stderr") {
             self.note_log_target(line.text(1), line.span_at(1));
         }
         let at = self.location(line);
@@ -383,6 +391,10 @@ impl<'d> Document<'d> {
             CurrentSection::CrtStore(store) => {
                 crt_store::read_line(store, &mut self.stored_certificates, line, at, diagnostics);
             }
+            CurrentSection::FcgiApp(draft) => {
+                self.group_uses.extend(groups_of(line));
+                draft.line(line, &LineScope { resources: self.resources, at: &at }, diagnostics);
+            }
             CurrentSection::Peers(reader) => reader.line(line, at, self.resources, diagnostics),
             CurrentSection::Healthcheck(reader) => {
                 reader.line(line, &at, self.resources, self.inputs.keywords, diagnostics);
@@ -427,6 +439,9 @@ impl<'d> Document<'d> {
             }
             CurrentSection::Mailers(section) => self.mailers.push(section),
             CurrentSection::CrtStore(store) => self.certificate_stores.push(store),
+            CurrentSection::FcgiApp(draft) => {
+                self.applications.push(draft.end(&self.global.logs, diagnostics));
+            }
             CurrentSection::Peers(reader) => {
                 let (mut section, tables) = reader.end(diagnostics);
                 section.log_targets.settle(&self.global.logs);
@@ -483,6 +498,8 @@ impl<'d> Document<'d> {
                 let section = self.health_checks.iter().find(|section| *section.name == *name)?;
                 Some(Arc::clone(&section.scripts))
             },
+            applications: &self.applications,
+            is_refused_application: &|name| self.refused.contains(&("fcgi-app", name.into())),
             has_description: self.global.description.is_some(),
             external_checks: self.global.external_check.is_some(),
             may_create_processes: self.global.insecure_fork_wanted,
@@ -546,6 +563,7 @@ impl<'d> Document<'d> {
             http_errors: self.http_errors.into_sections(),
             peers: self.peers,
             health_checks: self.health_checks,
+            applications: self.applications.into_iter().map(|section| section.application).collect(),
             traces: self.traces,
         }
     }

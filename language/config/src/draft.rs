@@ -132,6 +132,10 @@ pub(crate) struct PendingReferences {
     pub(crate) subrequests: Vec<SubrequestTarget>,
     /// The engines of `filter spoe` lines.
     pub(crate) engines: Vec<PendingEngine>,
+    /// `use-fcgi-app`: name, span.
+    pub(crate) application: Option<(Box<str>, Span)>,
+    /// `filter fcgi-app` lines: name, span.
+    pub(crate) application_filters: Vec<(Box<str>, Span)>,
     /// The groups that `send-spoe-group` rules send.
     pub(crate) spoe_groups: Vec<PendingGroupUse>,
 }
@@ -155,6 +159,8 @@ pub(crate) struct RefusedNames {
     pub(crate) table: bool,
     /// Whether a `filter` line was refused, which may have been an engine.
     pub(crate) engines: bool,
+    /// Whether a line that may have named a FastCGI application was refused.
+    pub(crate) applications: bool,
 }
 
 impl RefusedNames {
@@ -164,9 +170,15 @@ impl RefusedNames {
             "acl" => drop(self.acls.insert(line.text(1).into())),
             "capture" | "declare" => self.captures = true,
             "stick-table" => self.table = true,
-            "filter" => self.engines = true,
+            "filter" => (self.engines, self.applications) = (true, true),
+            "use-fcgi-app" => self.applications = true,
             _ => {}
         }
+    }
+
+    /// Whether the line of any server was refused.
+    pub(crate) fn any_server(&self) -> bool {
+        !self.servers.is_empty()
     }
 
     /// Whether the fault is only a reference to a name with a refused declaration.

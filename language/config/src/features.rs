@@ -18,7 +18,7 @@ pub const FEATURES: &[(&str, bool)] = &[
     ("ENGINE", false),
     ("EPOLL", true),
     ("EVPORTS", false),
-    ("FCGI", false),
+    ("FCGI", true),
     ("GETADDRINFO", true),
     ("H2", true),
     ("HAVE_TCP_MD5SIG", false),

@@ -5,6 +5,7 @@
 //! `defaults` sections (R29): a draft owns its settings, and shares large parts behind `Arc`. Names that may precede their declaration
 //! (backends, servers, `http-errors` sections) are recorded, and resolved in [`ProxyParser::finish`].
 
+pub mod application;
 pub(crate) mod balancing;
 mod captures;
 pub(crate) mod checks;

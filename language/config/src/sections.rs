@@ -19,6 +19,8 @@ pub(crate) enum SectionKind {
     Ring,
     /// `crt-store`.
     CrtStore,
+    /// `fcgi-app`.
+    FcgiApp,
     /// `healthcheck`.
     Healthcheck,
     /// `log-forward`.
@@ -94,7 +96,7 @@ pub(crate) static SECTIONS: Table<SectionKind> = Table::new(&[&[
     Row::not_yet("acme", "<name>", "certificates by ACME"),
     Row::not_yet("cache", "<name>", "a cache of responses"),
     Row::ready("crt-store", "[<name>]", "web", "certificates to share", SectionKind::CrtStore),
-    Row::not_yet("fcgi-app", "<name>", "a FastCGI application"),
+    Row::ready("fcgi-app", "<name>", "php", "a FastCGI application", SectionKind::FcgiApp),
     Row::ready("healthcheck", "<name>", "web", "a health check to share", SectionKind::Healthcheck),
     Row::ready("log-forward", "<name>", "syslog", "a relay of log messages", SectionKind::LogForward),
     Row::not_yet("log-profile", "<name>", "what to log at each step"),

@@ -31,6 +31,7 @@ const SERVER_PROTOCOLS: &[ValueHelp] = &[
     ("h2", "HTTP/2"),
     ("none", "bytes, in 'mode tcp'"),
     ("spop", "messages to agents, in 'mode spop'"),
+    ("fcgi", "FastCGI, in 'mode http' with 'use-fcgi-app'"),
 ];
 
 /// A server line during parsing.
@@ -508,6 +509,7 @@ const READY: &[Row<ServerReader>] = &[
         let word = words.expect("'proto' : missing value")?;
         server.settings.protocol = Some(match word.text() {
             "spop" => Protocol::Spop,
+            "fcgi" => Protocol::Fcgi,
             _ => protocol(word)?,
         });
         Ok(())

@@ -13,6 +13,7 @@ use weir_expr::{
 use weir_syntax::{DiagnosticSeverity, Diagnostics, Environment, LineReader, SourceMap, StaticFeatures};
 
 use crate::StreamKeywords;
+use crate::proxy::application::section::ApplicationSection;
 use crate::proxy::{OtherSections, ProxyParser};
 use crate::resources::Resources;
 use weir_model::{
@@ -136,6 +137,8 @@ pub(crate) fn read(text: &str) -> SectionsOutcome {
         has_peers: &|_| false,
         has_health_check: &|name| name == "web",
         health_scripts: &|_| None,
+        applications: &[ApplicationSection::example("php")],
+        is_refused_application: &|_| false,
         has_mailers: &|name| name == "staff",
         has_description: false,
         external_checks: true,

@@ -12,6 +12,7 @@ use crate::http_errors::HTTP_ERRORS_KEYWORDS;
 use crate::log_forward::LOG_FORWARD_KEYWORDS;
 use crate::mailers::MAILERS_KEYWORDS;
 use crate::peers::PEERS_KEYWORDS;
+use crate::proxy::application::section::FCGI_APP_KEYWORDS;
 use crate::proxy::health_section::HEALTHCHECK_KEYWORDS;
 use crate::proxy::spoe::{SPOE_AGENT_KEYWORDS, SPOE_GROUP_KEYWORDS, SPOE_MESSAGE_KEYWORDS};
 use crate::proxy::{OPTIONS, PROXY_KEYWORDS};
@@ -89,6 +90,8 @@ pub enum WordPlace {
     CrtStore,
     /// On a `load` line of a `crt-store`.
     Load,
+    /// In `fcgi-app`.
+    FcgiApp,
     /// In `spoe-agent`, a section of an engine's file.
     SpoeAgent,
     /// In `spoe-message`, a section of an engine's file.
@@ -109,7 +112,7 @@ pub enum WordState {
 
 impl WordPlace {
     /// Every context.
-    pub const ALL: [WordPlace; 22] = [
+    pub const ALL: [WordPlace; 23] = [
         WordPlace::Section,
         WordPlace::Global,
         WordPlace::Proxy,
@@ -129,6 +132,7 @@ impl WordPlace {
         WordPlace::Traces,
         WordPlace::CrtStore,
         WordPlace::Load,
+        WordPlace::FcgiApp,
         WordPlace::SpoeAgent,
         WordPlace::SpoeMessage,
         WordPlace::SpoeGroup,
@@ -148,6 +152,7 @@ impl WordPlace {
             WordPlace::Resolvers => Some("resolvers"),
             WordPlace::Traces => Some("traces"),
             WordPlace::CrtStore => Some("crt-store"),
+            WordPlace::FcgiApp => Some("fcgi-app"),
             WordPlace::SpoeAgent => Some("spoe-agent"),
             WordPlace::SpoeMessage => Some("spoe-message"),
             WordPlace::SpoeGroup => Some("spoe-group"),
@@ -177,6 +182,7 @@ impl WordPlace {
             WordPlace::Traces => "Words of traces",
             WordPlace::CrtStore => "Words of crt-store",
             WordPlace::Load => "Words of load lines",
+            WordPlace::FcgiApp => "Words of fcgi-app",
             WordPlace::SpoeAgent => "Words of spoe-agent",
             WordPlace::SpoeMessage => "Words of spoe-message",
             WordPlace::SpoeGroup => "Words of spoe-group",
@@ -206,6 +212,7 @@ pub fn words(keywords: &'static StreamKeywords) -> BTreeSet<ConfigWord> {
     add(&mut words, WordPlace::Traces, TRACES_KEYWORDS.rows());
     add(&mut words, WordPlace::CrtStore, CRT_STORE_KEYWORDS.rows());
     add(&mut words, WordPlace::Load, LOAD_KEYWORDS.rows());
+    add(&mut words, WordPlace::FcgiApp, FCGI_APP_KEYWORDS.rows());
     add(&mut words, WordPlace::SpoeAgent, SPOE_AGENT_KEYWORDS.rows());
     add(&mut words, WordPlace::SpoeMessage, SPOE_MESSAGE_KEYWORDS.rows());
     add(&mut words, WordPlace::SpoeGroup, SPOE_GROUP_KEYWORDS.rows());
@@ -278,6 +285,7 @@ pub fn written_in(keywords: &StreamKeywords, word: &ConfigWord) -> Vec<&'static 
         WordPlace::Traces => vec!["traces"],
         WordPlace::CrtStore => vec!["crt-store"],
         WordPlace::Load => vec!["load lines"],
+        WordPlace::FcgiApp => vec!["fcgi-app"],
         WordPlace::SpoeAgent => vec!["spoe-agent"],
         WordPlace::SpoeMessage => vec!["spoe-message"],
         WordPlace::SpoeGroup => vec!["spoe-group"],
@@ -344,6 +352,7 @@ pub fn dump(keywords: &StreamKeywords) -> String {
     section(&mut text, "resolvers", first_words(RESOLVERS_KEYWORDS.rows()));
     section(&mut text, "crt-store", first_words(CRT_STORE_KEYWORDS.rows()));
     section(&mut text, "traces", first_words(TRACES_KEYWORDS.rows()));
+    section(&mut text, "fcgi-app", first_words(FCGI_APP_KEYWORDS.rows()));
     section(&mut text, "spoe-agent", first_words(SPOE_AGENT_KEYWORDS.rows()));
     section(&mut text, "spoe-message", first_words(SPOE_MESSAGE_KEYWORDS.rows()));
     section(&mut text, "spoe-group", first_words(SPOE_GROUP_KEYWORDS.rows()));
@@ -405,7 +414,7 @@ mod tests {
         let words = words(&KEYWORDS);
         let word = words.iter().find(|word| (word.place, word.name) == (WordPlace::Proxy, "filter"));
         let help = word.map(|word| word.help);
-        assert_eq!(help, Some("add a filter to the streams: bwlim-in, trace, spoe"));
+        assert_eq!(help, Some("add a filter to the streams: bwlim-in, trace, spoe, fcgi-app, compression"));
     }
 
     /// The values contain all arguments from the parser's own lists.
@@ -467,6 +476,8 @@ mod tests {
             "\thttp-request deny",
             "userlist",
             "\tuser",
+            "fcgi-app",
+            "\tdocroot",
             "spoe-agent",
             "\tmax-frame-size",
             "spoe-message",

@@ -36,6 +36,8 @@ pub enum ObjectKind {
     CrtStore,
     /// A `healthcheck` section.
     HealthCheck,
+    /// A `fcgi-app` section.
+    FcgiApp,
     /// The `traces` sections.
     Traces,
 }
@@ -60,6 +62,7 @@ impl ObjectKind {
             ObjectKind::HttpErrors => "http-errors",
             ObjectKind::CrtStore => "crt-store",
             ObjectKind::HealthCheck => "healthcheck",
+            ObjectKind::FcgiApp => "fcgi-app",
             ObjectKind::Traces => "traces",
         }
     }
@@ -106,6 +109,8 @@ pub enum Referent<'r> {
     Userlist(u32),
     /// The backend with this name, from a `backend` or a `listen` section.
     LogBackend(&'r str),
+    /// The `fcgi-app` section with this name.
+    FcgiApplication(&'r str),
     /// The `healthcheck` section with this name, encoded by content.
     HealthCheck(&'r str),
 }

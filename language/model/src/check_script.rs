@@ -36,7 +36,7 @@ impl CheckScripts {
     /// Whether checks can speak this protocol (`check-proto`).
     pub fn can_speak(&self, protocol: Protocol) -> bool {
         match protocol {
-            Protocol::H1 | Protocol::H2 => matches!(self.method, CheckMethod::Http(_)),
+            Protocol::H1 | Protocol::H2 | Protocol::Fcgi => matches!(self.method, CheckMethod::Http(_)),
             Protocol::None => !matches!(self.method, CheckMethod::Http(_)),
             Protocol::Spop => false,
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::application::FcgiApplication;
 use super::check_script::HealthCheck;
 use super::global::Global;
 use super::log::LogTarget;
@@ -43,6 +44,8 @@ pub struct Config {
     pub http_errors: Vec<HttpErrors>,
     /// `healthcheck` sections, in order.
     pub health_checks: Vec<HealthCheck>,
+    /// `fcgi-app` sections, in order. The backends that use one share it.
+    pub applications: Vec<Arc<FcgiApplication>>,
     /// Lines of `traces` sections, in order.
     pub traces: Vec<TraceLine>,
 }

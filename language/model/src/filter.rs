@@ -74,11 +74,13 @@ pub struct FilterFacts<'a> {
     pub compresses: bool,
     /// The filter sends messages to the agents of this engine.
     pub spoe: Option<&'a SpoeEngine>,
+    /// The filter is the place of this FastCGI application among the filters.
+    pub application: Option<&'a str>,
 }
 
 impl FilterFacts<'_> {
     /// None of the properties.
-    pub const NONE: Self = FilterFacts { bandwidth: None, compresses: false, spoe: None };
+    pub const NONE: Self = FilterFacts { bandwidth: None, compresses: false, spoe: None, application: None };
 }
 
 /// A bandwidth limit.

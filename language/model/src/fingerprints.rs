@@ -63,6 +63,7 @@ pub fn objects(config: &Config, variables: &VariableNames) -> Vec<Object> {
         peers,
         http_errors,
         health_checks,
+        applications,
         traces,
     } = config;
     let names = ConfigNames { config, variables, proxy: 0.into() };
@@ -111,6 +112,9 @@ pub fn objects(config: &Config, variables: &VariableNames) -> Vec<Object> {
     }
     for section in health_checks {
         list.add(ObjectKind::HealthCheck, &section.name, &section.at, section);
+    }
+    for section in applications {
+        list.add(ObjectKind::FcgiApp, &section.name, &section.at, &**section);
     }
     if let Some(TraceLine { at, .. }) = traces.first() {
         list.add(ObjectKind::Traces, "", at, traces);
@@ -318,6 +322,7 @@ impl ConfigNames<'_> {
                 let proxy = backends.find(|proxy| *proxy.name == *name)?;
                 Some(ObjectName::new(kind_of(proxy), name))
             }
+            Referent::FcgiApplication(name) => Some(ObjectName::new(ObjectKind::FcgiApp, name)),
             Referent::Variable(_) | Referent::Userlist(_) | Referent::HealthCheck(_) => None,
         }
     }

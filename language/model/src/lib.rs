@@ -7,6 +7,7 @@
 
 mod action;
 mod address;
+mod application;
 mod balance;
 mod balance_word;
 mod bind;
@@ -49,6 +50,7 @@ pub use action::{Action, ActionArguments, ActionFacts, Redirect, RedirectCookie,
 pub use address::{
     Family, Host, IpNetwork, ListenAddress, ServerAddress, ServerPort, SocksProxy, Source, TransparentSource,
 };
+pub use application::{FcgiApplication, PassHeader, SetParameter};
 pub use balance::{
     BackendTarget, Balance, BalanceArgument, CookieMode, CookiePersistence, HashFunction, HashMethod,
     HashType, OutlierEjection, PersistRule, PreserveAffinity, ProxyIndex, RetryOn, ServerTarget, UriKey,

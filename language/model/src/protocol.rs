@@ -13,4 +13,6 @@ pub enum Protocol {
     None,
     /// `spop`; of servers in `mode spop` only.
     Spop,
+    /// `fcgi`; of servers in `mode http` only. Their backend names the application.
+    Fcgi,
 }

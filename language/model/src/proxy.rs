@@ -12,6 +12,7 @@ use weir_expr::{Condition, Location, LogFormat};
 use weir_fingerprint::{Canonical, FormEncoder, Referent};
 
 use super::address::Source;
+use super::application::FcgiApplication;
 use super::balance::{
     Balance, CookiePersistence, HashType, OutlierEjection, PersistRule, PreserveAffinity, ProxyIndex,
     RetryOn, UseBackend, UseServer,
@@ -205,6 +206,12 @@ impl Canonical for Proxy {
         out.field("persistence rules", persist_rules);
         out.field("filter", filters);
         out.field("filter-sequence", filter_sequences);
+        out.field_with("use-fcgi-app", |out| {
+            settings.application.is_some().encode(out);
+            if let Some(application) = &settings.application {
+                out.referent(Referent::FcgiApplication(&application.name));
+            }
+        });
     }
 }
 
@@ -324,6 +331,9 @@ pub struct Settings {
     pub max_keep_alive_queue: Option<u32>,
     /// `cookie`.
     pub cookie: Option<Arc<CookiePersistence>>,
+    /// `use-fcgi-app`: the application of the backend. Never in a `defaults` section.
+    #[canonical(skip = "an object itself, encoded by name with the proxy")]
+    pub application: Option<Arc<FcgiApplication>>,
     /// `dynamic-cookie-key`.
     pub dynamic_cookie_key: Option<Arc<str>>,
     /// `load-server-state-from-file`.
@@ -375,6 +385,7 @@ impl Default for Settings {
             fullconn: None,
             max_keep_alive_queue: None,
             cookie: None,
+            application: None,
             dynamic_cookie_key: None,
             server_states: ServerStates::None,
             source: None,

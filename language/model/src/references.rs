@@ -22,7 +22,8 @@ use super::visit::Visit;
 pub struct UsedUserlists {
     /// Used by formats that are evaluated at any time: log lines, error pages, unique IDs, `monitor fail`.
     pub always: Box<[u32]>,
-    /// Used outside of rules: `always`, the choice of the backend and the server, redirects, the statistics page, stick rules.
+    /// Used outside of rules: `always`, the choice of the backend and the server, redirects, the statistics page, stick rules,
+    /// the FastCGI application.
     pub outside_of_rules: Box<[u32]>,
     /// Whether an action of a rule uses a list of users: see [`Action::used_userlists`].
     pub in_actions: bool,
@@ -40,6 +41,7 @@ impl Proxy {
             self.settings.visit_references(visit);
             let conditions = self.conditions_outside_of_rules().chain(self.settings.conditions());
             conditions.for_each(|condition| condition.visit_all_references(visit));
+            self.settings.application.iter().for_each(|application| application.visit_references(visit));
         });
         let mut rules = RulesetKind::ALL.iter().flat_map(|kind| self.rules(*kind));
         let in_actions = rules.any(|rule| !rule.action.used_userlists().is_empty());

@@ -200,7 +200,8 @@ fn min_size(words: &mut Words<'_>, keyword: &str) -> Parsed<u64> {
     Ok(size)
 }
 
-/// The filter that a proxy with an algorithm needs. Without a `filter` line for it, the only filter of the proxy is added.
+/// The filter that a proxy with an algorithm needs. Without a `filter` line for it, it is added if no other filter than a FastCGI
+/// application is declared.
 pub(super) fn settle(draft: &mut Draft, filters: &FilterTable, diagnostics: &mut Diagnostics) {
     if draft.section.is_defaults() || draft.proxy.mode() != weir_model::Mode::Http {
         return;
@@ -212,7 +213,7 @@ pub(super) fn settle(draft: &mut Draft, filters: &FilterTable, diagnostics: &mut
     if !has_algorithm || is_declared {
         return;
     }
-    if !draft.proxy.filters.is_empty() {
+    if draft.proxy.filters.iter().any(|filter| filter.facts().application.is_none()) {
         let message = format!(
             "{} '{}': require an explicit filter declaration to use HTTP compression",
             draft.section.noun(),

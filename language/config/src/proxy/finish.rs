@@ -11,6 +11,7 @@ use weir_expr::{Condition, EvaluationPoint};
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Span};
 
 use self::protocols::{check_protocols, check_servers_without_http};
+use super::application::section::ApplicationSection;
 use super::options::{OPTIONS, OptionKind};
 use super::resolve::ProxyPositions;
 use super::{
@@ -39,6 +40,10 @@ pub struct OtherSections<'s> {
     pub has_health_check: &'s dyn Fn(&str) -> bool,
     /// The checks of the `healthcheck` section with this name.
     pub health_scripts: &'s dyn Fn(&str) -> Option<Arc<CheckScripts>>,
+    /// `fcgi-app` sections.
+    pub applications: &'s [ApplicationSection],
+    /// Whether a `fcgi-app` section of this name was refused.
+    pub is_refused_application: &'s dyn Fn(&str) -> bool,
     /// Whether there is a `mailers` section with this name.
     pub has_mailers: &'s dyn Fn(&str) -> bool,
     /// Whether the global section has a `description`.
@@ -220,6 +225,7 @@ impl ProxyParser<'_> {
         settle_proxy_ids(&mut self.finished, context.first_proxy_id, diagnostics);
         self.settle_errors(context, diagnostics);
         self.settle_engines(&names, diagnostics);
+        self.settle_applications(context, diagnostics);
         for index in 0..self.finished.len() {
             self.settle_backends(index, &names, diagnostics);
             self.check(index, context, diagnostics);

@@ -1,9 +1,9 @@
 //! The table of the proxy sections' keywords, and the words that are not implemented yet.
 
 use super::{
-    BACKENDS, DEFAULTS, FRONTENDS, LineContext, NAMED_DEFAULTS, PROXIES, Sections, balancing, captures,
-    checks, compression, errors, filters, general, logging, mail, outliers, routing, stats, sticking,
-    timeouts,
+    BACKENDS, DEFAULTS, FRONTENDS, LineContext, NAMED_DEFAULTS, PROXIES, Sections, application, balancing,
+    captures, checks, compression, errors, filters, general, logging, mail, outliers, routing, stats,
+    sticking, timeouts,
 };
 use crate::rows::{Row, Table};
 use crate::words::{Parsed, Words};
@@ -31,6 +31,7 @@ pub static PROXY_KEYWORDS: Table<ProxyReader> = Table::new(&[
     sticking::KEYWORDS,
     stats::KEYWORDS,
     filters::KEYWORDS,
+    application::KEYWORDS,
     compression::KEYWORDS,
     checks::KEYWORDS,
     checks::IN_PROXIES,
@@ -116,5 +117,4 @@ const NOT_YET: &[Row<ProxyReader>] = &[
     Row::not_yet("log-steps", "<steps>", "at which steps of a stream to log"),
     Row::not_yet("max-session-srv-conns", "<nb>", "connections to servers that a client keeps"),
     Row::not_yet("quic-initial", "<action> [ { if | unless } <condition> ]", "rules on QUIC's first packets"),
-    Row::not_yet("use-fcgi-app", "<name>", "FastCGI application of the backend"),
 ];

@@ -8,6 +8,7 @@ use weir_syntax::{Diagnostic, Diagnostics, Layout, Span};
 
 use super::finish::{OtherSections, noun};
 use super::{FinishedProxy, ProxyParser};
+use crate::expressions::WrittenReference;
 use weir_model::{ProxyIndex, StickTable};
 
 /// The positions of proxies by name. A frontend and a backend may have the same name.
@@ -142,6 +143,22 @@ impl ProxyParser<'_> {
             });
             report(section, unknown, diagnostics);
         }
+        for section in context.applications {
+            let mut unknown = Vec::new();
+            let mut visit = |reference: &Reference| {
+                self.resolve(reference, None, names, context, &mut unknown);
+                note(reference);
+            };
+            section.application.visit_references(&mut visit);
+            section.acls.visit_references(&mut visit);
+            let user = ReferenceUser {
+                kind: "fcgi-app",
+                name: &section.application.name,
+                span: section.span,
+                references: &section.references,
+            };
+            user.report(unknown, diagnostics);
+        }
         for (index, finished) in self.finished.iter().enumerate() {
             if finished.references.is_empty() && finished.acls.is_none() {
                 continue;
@@ -241,32 +258,46 @@ impl ProxyParser<'_> {
 }
 
 fn report(finished: &FinishedProxy, unknown: Vec<Unknown>, diagnostics: &mut Diagnostics) {
-    if unknown.is_empty() {
-        return;
-    }
-    let mut places: HashMap<(&str, &str), Span> = HashMap::new();
-    for written in &finished.references {
-        places.entry((written.kind.name(), &written.name)).or_insert(written.span);
-    }
-    let mut reported = HashSet::new();
-    for (kind, name) in unknown {
-        if !reported.insert((kind, name.clone())) {
-            continue;
+    let FinishedProxy { proxy, span, references, .. } = finished;
+    ReferenceUser { kind: "proxy", name: &proxy.name, span: *span, references }.report(unknown, diagnostics);
+}
+
+/// A section with expressions that refer to other objects.
+struct ReferenceUser<'u> {
+    /// The word for the section in messages.
+    kind: &'static str,
+    name: &'u str,
+    span: Span,
+    references: &'u [WrittenReference],
+}
+
+impl ReferenceUser<'_> {
+    fn report(&self, unknown: Vec<Unknown>, diagnostics: &mut Diagnostics) {
+        if unknown.is_empty() {
+            return;
         }
-        let span = places.get(&(kind, &*name)).copied().unwrap_or(finished.span);
-        let kind = if kind == "user list" { "userlist" } else { kind };
-        let proxy = &finished.proxy.name;
-        let message = match &*name {
-            "" if kind == "table" => {
-                format!(
-                    "proxy '{proxy}' has no stick-table, and an expression or a rule in it names no other."
-                )
+        let mut places: HashMap<(&str, &str), Span> = HashMap::new();
+        for written in self.references {
+            places.entry((written.kind.name(), &written.name)).or_insert(written.span);
+        }
+        let user = format!("{} '{}'", self.kind, self.name);
+        let mut reported = HashSet::new();
+        for (kind, name) in unknown {
+            if !reported.insert((kind, name.clone())) {
+                continue;
             }
-            "" => format!(
-                "proxy '{proxy}', referenced by an expression in it that names no {kind}, has no {kind} capability."
-            ),
-            name => format!("unable to find {kind} '{name}' referenced by an expression in proxy '{proxy}'."),
-        };
-        diagnostics.push(Diagnostic::alert(span, message).layout(Layout::ParsingTight));
+            let span = places.get(&(kind, &*name)).copied().unwrap_or(self.span);
+            let kind = if kind == "user list" { "userlist" } else { kind };
+            let message = match &*name {
+                "" if kind == "table" => {
+                    format!("{user} has no stick-table, and an expression or a rule in it names no other.")
+                }
+                "" => format!(
+                    "{user}, referenced by an expression in it that names no {kind}, has no {kind} capability."
+                ),
+                name => format!("unable to find {kind} '{name}' referenced by an expression in {user}."),
+            };
+            diagnostics.push(Diagnostic::alert(span, message).layout(Layout::ParsingTight));
+        }
     }
 }

@@ -108,7 +108,8 @@ pub(super) const READY: &[Row<ServerReader>] = &[
             "h1" => Protocol::H1,
             "none" => Protocol::None,
             "h2" => Protocol::H2,
-            "fcgi" | "spop" | "quic" | "qmux" => {
+            "fcgi" => Protocol::Fcgi,
+            "spop" | "quic" | "qmux" => {
                 return Err(not_yet(word.span(), &format!("check-proto {word}")));
             }
             _ => {

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use weir_fingerprint::Canonical;
 
+use crate::proxy::application::read_application_filter;
 use crate::proxy::spoe::read_engine;
-use crate::proxy::{FilterTable, filter};
+use crate::proxy::{FilterTable, filter, implied_filter};
 use crate::rows::Row;
 use weir_model::{BandwidthFacts, FilterArguments, FilterDirection, FilterFacts, SpoeEngine, Visit};
 
@@ -24,6 +25,16 @@ pub(crate) static FILTERS: FilterTable = FilterTable::new(&[&[
         "config e.spoe",
         "send messages",
         |context, words| Ok(Arc::new(Engine(read_engine(context, words)?))),
+    ),
+    filter("FCGI", "fcgi-app", "<name>", "php", "the place of a FastCGI application", |context, words| {
+        Ok(Arc::new(ApplicationPlace(read_application_filter(context, words)?)))
+    }),
+    implied_filter(
+        "COMP",
+        "compression",
+        "compress",
+        |_, _| Ok(Arc::new(Compressor)),
+        || Arc::new(Compressor),
     ),
     Row::not_yet("later", "", "a filter that is not implemented yet"),
 ]]);
@@ -79,4 +90,36 @@ impl FilterArguments for Engine {
     fn visit_references(&self, visit: Visit<'_>) {
         self.0.visit_references(visit);
     }
+}
+
+/// The place of a FastCGI application, as in the crate that runs it.
+#[derive(Debug, Canonical)]
+struct ApplicationPlace(Box<str>);
+
+impl FilterArguments for ApplicationPlace {
+    fn sees(&self, _: FilterDirection) -> bool {
+        true
+    }
+
+    fn facts(&self) -> FilterFacts<'_> {
+        FilterFacts { application: Some(&self.0), ..FilterFacts::NONE }
+    }
+
+    fn visit_references(&self, _: Visit<'_>) {}
+}
+
+/// A filter that compresses.
+#[derive(Debug, Canonical)]
+struct Compressor;
+
+impl FilterArguments for Compressor {
+    fn sees(&self, _: FilterDirection) -> bool {
+        true
+    }
+
+    fn facts(&self) -> FilterFacts<'_> {
+        FilterFacts { compresses: true, ..FilterFacts::NONE }
+    }
+
+    fn visit_references(&self, _: Visit<'_>) {}
 }

@@ -74,8 +74,9 @@ fn proto(words: &mut Words<'_>, keyword: &str, kind: CheckRuleKind) -> Parsed<Op
     match (word.text(), kind) {
         ("h1", CheckRuleKind::Http) => Ok(Some(Protocol::H1)),
         ("h2", CheckRuleKind::Http) => Ok(Some(Protocol::H2)),
+        ("fcgi", CheckRuleKind::Http) => Ok(Some(Protocol::Fcgi)),
         ("none", CheckRuleKind::Tcp) => Ok(None),
-        ("fcgi" | "spop" | "quic" | "qmux", CheckRuleKind::Http) => {
+        ("spop" | "quic" | "qmux", CheckRuleKind::Http) => {
             Err(not_yet(word.span(), &format!("{keyword} proto {word}")))
         }
         ("none" | "h1" | "h2" | "fcgi" | "spop" | "quic" | "qmux", _) => {

@@ -9,9 +9,9 @@ use weir_model::{Mode, Protocol, Proxy};
 pub(super) fn check_protocols(proxy: &Proxy, span: Span, diagnostics: &mut Diagnostics) {
     let wrong: &[Protocol] = match proxy.mode() {
         Mode::Http => &[Protocol::None, Protocol::Spop],
-        Mode::Tcp => &[Protocol::H1, Protocol::H2, Protocol::Spop],
-        Mode::Log => &[Protocol::H2, Protocol::Spop],
-        Mode::Spop => &[Protocol::H1, Protocol::H2, Protocol::None],
+        Mode::Tcp => &[Protocol::H1, Protocol::H2, Protocol::Spop, Protocol::Fcgi],
+        Mode::Log => &[Protocol::H2, Protocol::Spop, Protocol::Fcgi],
+        Mode::Spop => &[Protocol::H1, Protocol::H2, Protocol::None, Protocol::Fcgi],
     };
     wrong.iter().for_each(|wrong| refuse_protocol(proxy, *wrong, span, diagnostics));
 }
@@ -23,6 +23,7 @@ fn refuse_protocol(proxy: &Proxy, wrong: Protocol, span: Span, diagnostics: &mut
         Protocol::H2 => "h2",
         Protocol::None => "none",
         Protocol::Spop => "spop",
+        Protocol::Fcgi => "fcgi",
     };
     let who = ProxySubject::of(proxy);
     let mut complain = |what: String| {

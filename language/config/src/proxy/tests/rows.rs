@@ -44,6 +44,7 @@ fn the_example_of_every_proxy_keyword_is_accepted() {
             Some("stick") => "stick-table type ipv4 size 1\n ",
             Some("http-check") => "option httpchk\n ",
             Some("tcp-check") => "option tcp-check\n ",
+            Some("use-fcgi-app") => "server s 127.0.0.1:80 proto fcgi\n ",
             Some("external-check") => {
                 "option external-check\n external-check path /bin\n external-check command true\n "
             }
