@@ -24,6 +24,7 @@ use weir_sys::Errno;
 use weir_tls::Facts;
 
 use crate::multiplexer::TurnEnd;
+use crate::served::{GreetingProgress, ServedConnection};
 
 pub use stream::{AgentStream, Notified};
 
@@ -96,14 +97,6 @@ impl AgentFault {
             AgentFault::Left(status) => status,
         }
     }
-}
-
-/// The progress of the handshake with an agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AgentGreeting {
-    Awaited,
-    Complete,
-    Failed(AgentFault),
 }
 
 impl AgentState {
@@ -273,109 +266,14 @@ impl AgentMultiplexer {
         })
     }
 
-    /// Makes this task the owner of the connection.
-    pub fn own(&self, task: TaskKey) {
-        self.owner.set(task);
-        self.inner.borrow().connection.descriptor().set_owner(task);
-    }
-
-    /// One scheduling round of the owner. Receives, then sends the queued frames.
-    pub fn turn(&self) -> TurnEnd {
-        self.woken.set(false);
-        let mut inner = self.inner.borrow_mut();
-        let more = inner.fault.is_none() && inner.receive();
-        let flushed = inner.flush();
-        match inner.fault {
-            // A fault of the protocol is reported to the agent before the close.
-            Some(AgentFault::Protocol(_)) if !flushed => TurnEnd::Quiet,
-            Some(_) => TurnEnd::Over,
-            None if more => TurnEnd::More,
-            None => TurnEnd::Quiet,
-        }
-    }
-
     /// A stream for one exchange on this connection.
     pub fn stream(self: &Rc<Self>) -> AgentStream {
         AgentStream::new(Rc::clone(self))
     }
 
-    /// The progress of the handshake. The current task is woken when it ends.
-    pub fn greeting(&self) -> AgentGreeting {
-        let mut inner = self.inner.borrow_mut();
-        match inner.fault {
-            Some(fault) => AgentGreeting::Failed(fault),
-            None if inner.is_ready => AgentGreeting::Complete,
-            None => {
-                let task = weir_sched::current();
-                if !inner.greeting_waiters.contains(&task) {
-                    inner.greeting_waiters.push(task);
-                }
-                AgentGreeting::Awaited
-            }
-        }
-    }
-
-    /// How many exchanges may be in flight at once: 1 until the agent's hello, and for an agent without pipelining.
-    pub fn stream_limit(&self) -> u32 {
-        self.inner.borrow().places
-    }
-
-    /// Whether the connection takes no more exchanges.
-    pub fn is_closing(&self) -> bool {
-        self.inner.borrow().is_leaving
-    }
-
-    /// Whether as many exchanges are in flight as the connection may carry, or its output is stuck.
-    pub fn is_clogged(&self) -> bool {
-        let inner = self.inner.borrow();
-        !inner.takes_more() || inner.is_ready && !inner.engine.may_notify()
-    }
-
-    /// Whether the pool or a stream uses the connection, besides its owner.
-    pub fn is_wanted(self: &Rc<Self>) -> bool {
-        Rc::strong_count(self) > 1
-    }
-
-    /// Notifies the owner that a reference to the connection was dropped.
-    pub fn give_up(&self) {
-        self.touch();
-    }
-
-    /// Sends HAPROXY-DISCONNECT (SPOE.txt, 3.2.8). The agent answers it and closes.
-    pub fn leave(&self) {
-        let mut inner = self.inner.borrow_mut();
-        inner.is_leaving = true;
-        if inner.fault.is_none() {
-            inner.engine.disconnect(StatusCode::Normal);
-        }
-    }
-
-    /// Whether frames are queued for the agent.
-    pub fn has_output(&self) -> bool {
-        !self.inner.borrow().engine.output().is_empty()
-    }
-
-    /// Bytes sent so far.
-    pub fn bytes_sent(&self) -> u64 {
-        self.inner.borrow().connection.sent
-    }
-
     /// The fault that ended the connection.
     pub fn fault(&self) -> Option<AgentFault> {
         self.inner.borrow().fault
-    }
-
-    /// Breaks the connection. Its exchanges fail.
-    pub fn close(&self) {
-        self.inner.borrow_mut().fail(AgentFault::Transport(ConnectionFault::Io(Errno::CONNRESET)));
-    }
-
-    /// Ends the wait for the agent's hello. Without the hello the connection breaks, so that the pool does not lend it.
-    pub fn end_greeting(&self) {
-        if !self.inner.borrow().is_ready {
-            self.close();
-        }
-        self.touch();
     }
 
     /// The parameters of the TLS session.
@@ -408,11 +306,6 @@ impl AgentMultiplexer {
         )
     }
 
-    /// Whether exchanges are in flight that were given up. The agent has not read them, or will not answer.
-    pub fn has_abandoned(&self) -> bool {
-        self.inner.borrow().abandoned() > 0
-    }
-
     /// The number of late answers since the last call: those to exchanges that were given up.
     pub fn take_late(&self) -> u64 {
         std::mem::take(&mut self.inner.borrow_mut().late)
@@ -423,6 +316,89 @@ impl AgentMultiplexer {
         if !self.woken.replace(true) {
             weir_sched::wake(self.owner.get());
         }
+    }
+}
+
+impl ServedConnection for AgentMultiplexer {
+    fn own(&self, task: TaskKey) {
+        self.owner.set(task);
+        self.inner.borrow().connection.descriptor().set_owner(task);
+    }
+
+    fn turn(&self) -> TurnEnd {
+        self.woken.set(false);
+        let mut inner = self.inner.borrow_mut();
+        let more = inner.fault.is_none() && inner.receive();
+        let flushed = inner.flush();
+        match inner.fault {
+            // A fault of the protocol is reported to the agent before the close.
+            Some(AgentFault::Protocol(_)) if !flushed => TurnEnd::Quiet,
+            Some(_) => TurnEnd::Over,
+            None if more => TurnEnd::More,
+            None => TurnEnd::Quiet,
+        }
+    }
+
+    fn greeting(&self) -> GreetingProgress {
+        let mut inner = self.inner.borrow_mut();
+        match inner.fault {
+            Some(_) => GreetingProgress::Failed,
+            None if inner.is_ready => GreetingProgress::Complete,
+            None => {
+                let task = weir_sched::current();
+                if !inner.greeting_waiters.contains(&task) {
+                    inner.greeting_waiters.push(task);
+                }
+                GreetingProgress::Awaited
+            }
+        }
+    }
+
+    fn end_greeting(&self) {
+        if !self.inner.borrow().is_ready {
+            self.close();
+        }
+        self.touch();
+    }
+
+    fn stream_limit(&self) -> u32 {
+        self.inner.borrow().places
+    }
+
+    fn is_closing(&self) -> bool {
+        self.inner.borrow().is_leaving
+    }
+
+    fn is_clogged(&self) -> bool {
+        let inner = self.inner.borrow();
+        !inner.takes_more() || inner.is_ready && !inner.engine.may_notify()
+    }
+
+    /// Sends HAPROXY-DISCONNECT (SPOE.txt, 3.2.8). The agent answers it and closes.
+    fn leave(&self) -> bool {
+        let mut inner = self.inner.borrow_mut();
+        inner.is_leaving = true;
+        if inner.fault.is_none() {
+            inner.engine.disconnect(StatusCode::Normal);
+        }
+        // An agent that does not answer exchanges is not waited for: such connections would pile up.
+        inner.abandoned() == 0
+    }
+
+    fn close(&self) {
+        self.inner.borrow_mut().fail(AgentFault::Transport(ConnectionFault::Io(Errno::CONNRESET)));
+    }
+
+    fn give_up(&self) {
+        self.touch();
+    }
+
+    fn awaits_peer(&self) -> bool {
+        !self.inner.borrow().engine.output().is_empty()
+    }
+
+    fn progress(&self) -> u64 {
+        self.inner.borrow().connection.sent
     }
 }
 

@@ -188,6 +188,15 @@ impl BodyFlow {
     pub fn behind(source: &StreamConnector, head: &Head, size: BodySize) -> Self {
         let framing = BodyFraming::of(size, head);
         match (source, framing) {
+            // An application's own chunks are decoded. The end of its request ends any other body without a length.
+            (StreamConnector::Indirect(Indirect::Application(request)), BodyFraming::Chunked)
+                if request.sends_chunks() =>
+            {
+                BodyFlow::new(framing)
+            }
+            (StreamConnector::Indirect(Indirect::Application(_)), BodyFraming::Length(_)) => {
+                BodyFlow::new(framing)
+            }
             // The HTTP/2 engine handles the framing and checks the length.
             (StreamConnector::Indirect(_), BodyFraming::Length(_) | BodyFraming::Chunked) => BodyFlow::made(),
             _ => BodyFlow::new(framing),
@@ -331,6 +340,7 @@ impl BodyFlow {
         match source {
             StreamConnector::Own(own) => self.inspect_input(own),
             StreamConnector::Indirect(Indirect::Shared(shared)) => self.inspect_input(shared),
+            StreamConnector::Indirect(Indirect::Application(request)) => self.inspect_input(request),
             StreamConnector::Indirect(_) => true,
         }
     }
@@ -368,6 +378,7 @@ impl BodyFlow {
         let tail = match source {
             StreamConnector::Own(own) => self.tail(own, taken == body),
             StreamConnector::Indirect(Indirect::Shared(shared)) => self.tail(shared, taken == body),
+            StreamConnector::Indirect(Indirect::Application(request)) => self.tail(request, taken == body),
             StreamConnector::Indirect(_) => Tail::default(),
         };
         let bytes = &source.input()[..taken];
@@ -378,6 +389,10 @@ impl BodyFlow {
                     other => other,
                 }
             }
+            StreamConnector::Indirect(Indirect::Application(request)) => match request.open(&message.head) {
+                SendOutcome::All => request.send_pending(bytes, tail.ends),
+                other => other,
+            },
             sink => {
                 scratch.clear();
                 message.write(scratch);
@@ -479,13 +494,14 @@ impl BodyFlow {
         match source {
             StreamConnector::Own(own) => read_from(self, own, take),
             StreamConnector::Indirect(Indirect::Shared(shared)) => read_from(self, shared, take),
+            StreamConnector::Indirect(Indirect::Application(request)) => read_from(self, request, take),
             StreamConnector::Indirect(_) => {
                 FlowState::Failed(FlowSide::Source, ConnectionFault::Io(Errno::PIPE))
             }
         }
     }
 
-    /// [`advance`](Self::advance) if the source or the sink is an HTTP/2 stream or a service.
+    /// [`advance`](Self::advance) if the source or the sink is an HTTP/2 stream, a request to an application, or a service.
     #[inline(never)]
     fn advance_others(&mut self, source: &mut StreamConnector, sink: &mut StreamConnector) -> FlowState {
         match (source, sink) {
@@ -497,6 +513,20 @@ impl BodyFlow {
             }
             (
                 StreamConnector::Indirect(Indirect::Shared(source)),
+                StreamConnector::Indirect(Indirect::Shared(sink)),
+            ) => self.advance_between(source, sink),
+            (StreamConnector::Own(source), StreamConnector::Indirect(Indirect::Application(sink))) => {
+                self.advance_between(source, sink)
+            }
+            (StreamConnector::Indirect(Indirect::Application(source)), StreamConnector::Own(sink)) => {
+                self.advance_between(source, sink)
+            }
+            (
+                StreamConnector::Indirect(Indirect::Shared(source)),
+                StreamConnector::Indirect(Indirect::Application(sink)),
+            ) => self.advance_between(source, sink),
+            (
+                StreamConnector::Indirect(Indirect::Application(source)),
                 StreamConnector::Indirect(Indirect::Shared(sink)),
             ) => self.advance_between(source, sink),
             (StreamConnector::Indirect(Indirect::Local(service)), sink) => self.advance_made(service, sink),

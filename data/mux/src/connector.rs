@@ -7,6 +7,7 @@
 //!   Own        a connection that carries one stream at a time: HTTP/1, TCP
 //!   Indirect   Shared   a stream of a connection that carries several: HTTP/2
 //!              Agent    an exchange on a connection to an agent: SPOP
+//!              Application   a request on a connection to an application: FastCGI
 //!              Local    a service of this process, in place of a server
 //!              Closed   the connection was given back
 //! ```
@@ -26,7 +27,9 @@ use weir_sys::{Address, Errno, socket};
 use weir_tls::Facts;
 
 use crate::agent::AgentStream;
+use crate::application::ApplicationStream;
 use crate::multiplexer::SharedStream;
+use crate::served::ServedConnection as _;
 use crate::service::LocalService;
 
 pub use indirect::Indirect;
@@ -64,6 +67,12 @@ impl From<SharedStream> for StreamConnector {
 impl From<AgentStream> for StreamConnector {
     fn from(stream: AgentStream) -> Self {
         StreamConnector::Indirect(Indirect::Agent(stream))
+    }
+}
+
+impl From<ApplicationStream> for StreamConnector {
+    fn from(stream: ApplicationStream) -> Self {
+        StreamConnector::Indirect(Indirect::Application(stream))
     }
 }
 
@@ -300,6 +309,7 @@ impl StreamConnector {
         match self {
             StreamConnector::Indirect(Indirect::Shared(shared)) => shared.multiplexer().tls(),
             StreamConnector::Indirect(Indirect::Agent(agent)) => agent.connection().tls(),
+            StreamConnector::Indirect(Indirect::Application(request)) => request.connection().tls(),
             other => other.connection()?.tls(),
         }
     }
@@ -312,10 +322,45 @@ impl StreamConnector {
         }
     }
 
+    /// Whether a connection below may carry several streams.
+    pub fn is_carried(&self) -> bool {
+        matches!(self, StreamConnector::Indirect(Indirect::Shared(_) | Indirect::Application(_)))
+    }
+
+    /// The stream took the whole message, so that its connection can carry another one.
+    pub fn complete(&mut self) {
+        if let StreamConnector::Indirect(Indirect::Application(request)) = self {
+            request.complete();
+        }
+    }
+
+    /// Another stream on the same connection. `None` if it takes none, or carries one stream only.
+    pub fn another(&self) -> Option<StreamConnector> {
+        match self {
+            StreamConnector::Indirect(Indirect::Shared(shared)) if !shared.multiplexer().is_closing() => {
+                Some(shared.another().into())
+            }
+            StreamConnector::Indirect(Indirect::Application(request))
+                if !request.connection().is_closing() =>
+            {
+                Some(request.another().into())
+            }
+            _ => None,
+        }
+    }
+
     /// The exchange with an agent, if the connector carries one.
     pub fn agent_mut(&mut self) -> Option<&mut AgentStream> {
         match self {
             StreamConnector::Indirect(Indirect::Agent(agent)) => Some(agent),
+            _ => None,
+        }
+    }
+
+    /// The request to an application, if the connector carries one.
+    pub fn application_mut(&mut self) -> Option<&mut ApplicationStream> {
+        match self {
+            StreamConnector::Indirect(Indirect::Application(request)) => Some(request),
             _ => None,
         }
     }
@@ -325,6 +370,7 @@ impl StreamConnector {
         match self {
             StreamConnector::Indirect(Indirect::Shared(shared)) => shared.hold(lease),
             StreamConnector::Indirect(Indirect::Agent(agent)) => agent.hold(lease),
+            StreamConnector::Indirect(Indirect::Application(request)) => request.hold(lease),
             StreamConnector::Own(_) | StreamConnector::Indirect(_) => {}
         }
     }
@@ -359,6 +405,9 @@ impl StreamConnector {
             StreamConnector::Indirect(Indirect::Agent(agent)) => {
                 Some(agent.connection().look(|connection| look(connection.descriptor())))
             }
+            StreamConnector::Indirect(Indirect::Application(request)) => {
+                Some(request.connection().look(|connection| look(connection.descriptor())))
+            }
             StreamConnector::Indirect(_) => None,
         }
     }
@@ -380,6 +429,7 @@ impl StreamConnector {
             StreamConnector::Indirect(Indirect::Local(_)) => Some("local"),
             StreamConnector::Indirect(Indirect::Shared(_)) => Some("shared"),
             StreamConnector::Indirect(Indirect::Agent(_)) => Some("agent"),
+            StreamConnector::Indirect(Indirect::Application(_)) => Some("application"),
             _ => None,
         };
         self.connection().into_iter().flat_map(Connection::words).chain(kind)

@@ -2,6 +2,7 @@
 
 use weir_net::{Connection, ReceiveOutcome, SendOutcome};
 
+use crate::application::ApplicationStream;
 use crate::connector::{Indirect, StreamConnector};
 use crate::multiplexer::SharedStream;
 use crate::way::{BodyWay, Tail};
@@ -98,6 +99,41 @@ impl BodySource for SharedStream {
     }
 }
 
+impl BodySource for ApplicationStream {
+    fn input(&self) -> &[u8] {
+        ApplicationStream::input(self)
+    }
+
+    fn consume(&mut self, count: usize) {
+        ApplicationStream::consume(self, count);
+    }
+
+    fn shorten_input<R>(&mut self, from: usize, edit: impl FnOnce(&mut [u8]) -> (R, usize)) -> R {
+        ApplicationStream::shorten_input(self, from, edit)
+    }
+
+    fn receive_bulk(&mut self) -> ReceiveOutcome {
+        self.receive(usize::MAX)
+    }
+
+    fn receive_piece(&mut self) -> ReceiveOutcome {
+        self.receive(usize::MAX)
+    }
+
+    /// The end of the connection is never the end of a response.
+    fn peer_closed(&self) -> bool {
+        false
+    }
+
+    fn trailers(&self) -> usize {
+        0
+    }
+
+    fn at_end(&self) -> bool {
+        ApplicationStream::ended(self)
+    }
+}
+
 pub(crate) trait BodySink {
     /// Sends bytes of a body, framed as `way`, as many as fit now.
     fn send(&mut self, way: &mut BodyWay, bytes: &[u8], tail: Tail) -> SendOutcome;
@@ -175,12 +211,42 @@ impl BodySink for SharedStream {
     }
 }
 
+impl BodySink for ApplicationStream {
+    fn send(&mut self, _: &mut BodyWay, bytes: &[u8], tail: Tail) -> SendOutcome {
+        ApplicationStream::send(self, bytes, tail.ends)
+    }
+
+    fn flush(&mut self, _: bool) -> SendOutcome {
+        ApplicationStream::flush(self)
+    }
+
+    fn has_pending(&self) -> bool {
+        ApplicationStream::has_pending(self)
+    }
+
+    /// The protocol lacks trailers.
+    fn finish(&mut self, _: &mut BodyWay, _: &[u8], _: bool) -> SendOutcome {
+        ApplicationStream::finish(self)
+    }
+
+    fn is_full(&mut self, _: bool) -> bool {
+        ApplicationStream::is_full(self)
+    }
+
+    fn is_slow(&self) -> bool {
+        true
+    }
+}
+
 impl StreamConnector {
     /// Sends bytes of a body, framed as `way`, as many as fit now.
     pub(crate) fn send_body(&mut self, way: &mut BodyWay, bytes: &[u8], tail: Tail) -> SendOutcome {
         match self {
             StreamConnector::Own(own) => BodySink::send(own, way, bytes, tail),
             StreamConnector::Indirect(Indirect::Shared(shared)) => BodySink::send(shared, way, bytes, tail),
+            StreamConnector::Indirect(Indirect::Application(request)) => {
+                BodySink::send(request, way, bytes, tail)
+            }
             StreamConnector::Indirect(_) => SendOutcome::All,
         }
     }
@@ -192,6 +258,7 @@ impl StreamConnector {
             StreamConnector::Indirect(Indirect::Shared(shared)) => {
                 BodySink::finish(shared, way, trailers, closes)
             }
+            StreamConnector::Indirect(Indirect::Application(request)) => request.finish(),
             StreamConnector::Indirect(_) => SendOutcome::All,
         }
     }

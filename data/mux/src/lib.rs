@@ -14,6 +14,7 @@
 //! The crate refuses to know proxies, rules, servers and timeouts. Begin with `connector.rs`, then `message.rs` and `body.rs`.
 
 pub mod agent;
+pub mod application;
 pub mod body;
 pub mod connector;
 mod ends;
@@ -24,6 +25,7 @@ pub mod persistence;
 pub mod pipes;
 pub mod progress;
 mod ready;
+pub mod served;
 pub mod service;
 mod spliced;
 pub mod trailers;
@@ -31,6 +33,7 @@ pub mod transfer;
 mod way;
 
 pub use agent::{AgentMultiplexer, AgentStream};
+pub use application::{ApplicationMultiplexer, ApplicationStream};
 pub use body::{BodyFlow, FlowSide, FlowState, KeptBody};
 pub use connector::StreamConnector;
 pub use filter::{Failed, Filter, FilterChain, FilterOutput, HeadContext, More, Passed};
@@ -39,6 +42,7 @@ pub use multiplexer::{Multiplexer, OwnerHandle, Pace, SharedStream, TurnEnd, tak
 pub use persistence::ConnectionMode;
 pub use pipes::Pipes;
 pub use progress::{BodyDelta, BodyProgress};
+pub use served::{GreetingProgress, ServedConnection};
 pub use service::{BodyProducer, LocalService, ProducerStep};
 pub use trailers::Trailers;
 pub use transfer::Transfer;

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use weir_h1::{HeadParser, HeadProgress};
-use weir_http::{CaseMap, Head, Kind};
+use weir_http::{CaseMap, Head, Kind, KnownName};
 use weir_net::{ConnectionFault, ReceiveOutcome, SendOutcome};
 
+use crate::application::{ApplicationStream, NoCgiHead};
 use crate::connector::{Indirect, StreamConnector};
 use crate::multiplexer::NoHead;
 use crate::way::BodyWay;
@@ -145,7 +146,13 @@ impl Message {
         limit: usize,
         mut look: impl FnMut(&mut HeadParser, &[u8], &mut Head) -> HeadProgress,
     ) -> ReadHead {
-        let StreamConnector::Own(from) = from else { return self.read_shared(from) };
+        let from = match from {
+            StreamConnector::Own(from) => from,
+            StreamConnector::Indirect(Indirect::Application(from)) => {
+                return self.read_application(from, limit, &mut look);
+            }
+            other => return self.read_shared(other),
+        };
         let HeadReading { parser, unconsumed } = &mut **self.reading.get_or_insert_default();
         // The input may already hold a whole head (pipelining): parse before receiving.
         let mut fresh = !from.input().is_empty();
@@ -194,6 +201,40 @@ impl Message {
             Err(NoHead::Gone) => ReadHead::Ended,
             Err(NoHead::Failed(fault)) => ReadHead::Failed(fault),
         }
+    }
+
+    /// Takes the head of an application's response (RFC 3875, 6), and reads it as one of HTTP/1.1.
+    #[cold]
+    fn read_application(
+        &mut self,
+        from: &mut ApplicationStream,
+        limit: usize,
+        look: &mut dyn FnMut(&mut HeadParser, &[u8], &mut Head) -> HeadProgress,
+    ) -> ReadHead {
+        self.bytes.clear();
+        match from.take_head(limit, &mut self.bytes) {
+            Ok(()) => {}
+            Err(NoCgiHead::Awaited) => return ReadHead::Incomplete,
+            Err(NoCgiHead::TooLarge) => return ReadHead::TooLarge,
+            Err(NoCgiHead::Shortage) => return ReadHead::Failed(ConnectionFault::Shortage),
+            Err(NoCgiHead::Ended) => return ReadHead::Ended,
+            Err(NoCgiHead::Invalid) => return ReadHead::Invalid(NO_CGI_HEAD),
+        }
+        let HeadReading { parser, .. } = &mut **self.reading.get_or_insert_default();
+        match look(parser, &self.bytes, &mut self.head) {
+            HeadProgress::Complete { .. } => {}
+            HeadProgress::Error(error) => return ReadHead::Invalid(error),
+            HeadProgress::Incomplete => return ReadHead::Invalid(NO_CGI_HEAD),
+        }
+        // A document response is final (RFC 3875, 6.2.1), and an application cannot change the protocol.
+        if self.head.status() < 200 {
+            return ReadHead::Invalid(NO_CGI_HEAD);
+        }
+        // The connection is not the application's.
+        for name in [KnownName::Upgrade, KnownName::KeepAlive] {
+            self.head.remove_known(name);
+        }
+        ReadHead::Complete
     }
 
     /// Parses a whole head from bytes (an error file, a test). Returns its length in bytes, or `None` if it is invalid or incomplete.
@@ -254,8 +295,12 @@ impl Message {
 
     /// Sends the head, serialized if it was edited. After a `Part` the connection keeps the rest pending.
     pub fn send(&mut self, to: &mut StreamConnector, scratch: &mut Vec<u8>, more: bool) -> SendOutcome {
-        if let StreamConnector::Indirect(Indirect::Shared(to)) = to {
-            return to.send_message(&self.head, &self.bytes);
+        match to {
+            StreamConnector::Indirect(Indirect::Shared(to)) => {
+                return to.send_message(&self.head, &self.bytes);
+            }
+            StreamConnector::Indirect(Indirect::Application(to)) => return to.send_message(&self.head),
+            _ => {}
         }
         if !self.is_rewritten() {
             return to.send_head(self.head.raw_bytes(&self.bytes), more);
@@ -293,6 +338,14 @@ impl Message {
                 other => other,
             };
         }
+        if let StreamConnector::Indirect(Indirect::Application(to)) = to {
+            return match to.open(&self.head) {
+                // A request without a body ends with its parameters.
+                SendOutcome::All if to.shut() => to.flush(),
+                SendOutcome::All => to.send_pending(payload, true),
+                other => other,
+            };
+        }
         scratch.clear();
         self.write(scratch);
         way.write(payload, false, scratch);
@@ -301,6 +354,8 @@ impl Message {
     }
 }
 
+/// The error of output that is not the head of a response.
+const NO_CGI_HEAD: HeadError = HeadError { kind: HeadErrorKind::InvalidStatus, position: 0 };
 /// Minimum spare capacity, in bytes, for which a head is moved to a smaller allocation.
 const WORTH_A_COPY: usize = 64;
 

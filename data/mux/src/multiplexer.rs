@@ -742,6 +742,7 @@ fn max_output() -> usize {
 /// Frees the memory that the worker keeps for heads.
 pub fn trim() {
     rooms::trim();
+    crate::application::trim();
 }
 
 /// The owner's handle of its connection. Dropping it closes the connection for its streams.

@@ -424,7 +424,8 @@ impl FilteredBytes {
             return self.take_kept(flow, now).map(|()| true);
         }
         match source {
-            StreamConnector::Own(_) | StreamConnector::Indirect(Indirect::Shared(_)) => {
+            StreamConnector::Own(_)
+            | StreamConnector::Indirect(Indirect::Shared(_) | Indirect::Application(_)) => {
                 self.take(flow, source, now)
             }
             StreamConnector::Indirect(Indirect::Local(service)) => {

@@ -6,6 +6,8 @@ use std::rc::Rc;
 use weir_net::ConnectionFault;
 use weir_spop::{NotifyError, StatusCode};
 
+use crate::served::ServedConnection;
+
 use super::{AgentFault, AgentMultiplexer, Exchange, FRAME_ID};
 
 /// A place for one exchange on a connection to an agent. Dropping it gives up the exchange: a later answer is dropped.

@@ -67,7 +67,7 @@ impl Pair {
         let mut hello = Vec::new();
         write_agent_hello(MAX_FRAME_SIZE, pipelining, &mut hello);
         pair.send(&hello).await;
-        assert_eq!(pair.connection.greeting(), AgentGreeting::Complete);
+        assert_eq!(pair.connection.greeting(), GreetingProgress::Complete);
         assert_eq!(pair.received().len(), 1);
         pair
     }
@@ -184,10 +184,10 @@ fn answers_that_arrive_byte_by_byte_are_complete() {
         let mut hello = Vec::new();
         write_agent_hello(MAX_FRAME_SIZE, true, &mut hello);
         for byte in hello {
-            assert_eq!(pair.connection.greeting(), AgentGreeting::Awaited);
+            assert_eq!(pair.connection.greeting(), GreetingProgress::Awaited);
             pair.send(&[byte]).await;
         }
-        assert_eq!(pair.connection.greeting(), AgentGreeting::Complete);
+        assert_eq!(pair.connection.greeting(), GreetingProgress::Complete);
         let outcome = pair.exchange().await;
         for byte in ack(1, 1, b"some actions") {
             assert_eq!(taken(&outcome), None);
@@ -409,7 +409,7 @@ fn check_failure<F: Future<Output = ()>>(expected: u32, event: impl FnOnce(Pair)
         assert_eq!(statuses, [Some(Err(expected)), Some(Err(expected))]);
         assert!(connection.is_closing() && connection.is_clogged());
         assert!(matches!(connection.stream().notify(b""), Notified::Failed(_)));
-        assert!(matches!(connection.greeting(), AgentGreeting::Failed(_)));
+        assert!(matches!(connection.greeting(), GreetingProgress::Failed));
     });
 }
 
@@ -442,17 +442,17 @@ fn a_frame_that_breaks_the_protocol_fails_the_exchanges() {
 fn a_failed_handshake_wakes_the_tasks_that_await_it() {
     run(|network| async move {
         let pair = Pair::new(network, true).await;
-        let (connection, seen) = (Rc::clone(&pair.connection), Rc::new(Cell::new(AgentGreeting::Awaited)));
+        let (connection, seen) = (Rc::clone(&pair.connection), Rc::new(Cell::new(GreetingProgress::Awaited)));
         let noted = Rc::clone(&seen);
         spawn(&KIND, Class::Normal, async move {
-            while connection.greeting() == AgentGreeting::Awaited {
+            while connection.greeting() == GreetingProgress::Awaited {
                 wait(Tick::NEVER).await;
             }
             noted.set(connection.greeting());
         });
         pass().await;
         pair.answer(1, 1, b"").await;
-        assert_eq!(seen.get(), AgentGreeting::Failed(AgentFault::Protocol(StatusCode::InvalidFrame)));
+        assert_eq!(seen.get(), GreetingProgress::Failed);
     });
 }
 
@@ -464,7 +464,7 @@ fn a_handshake_wakes_the_tasks_that_await_it() {
         for _ in 0..2 {
             let (connection, count) = (Rc::clone(&connection), Rc::clone(&count));
             spawn(&KIND, Class::Normal, async move {
-                while connection.greeting() == AgentGreeting::Awaited {
+                while connection.greeting() == GreetingProgress::Awaited {
                     wait(Tick::NEVER).await;
                 }
                 count.set(count.get() + 1);

@@ -1,0 +1,403 @@
+//! One request to a FastCGI application: a place on its connection.
+
+use std::any::Any;
+use std::rc::Rc;
+
+use weir_fcgi::{CgiFacts, CgiFault, CgiHead, CgiProgress, Params, write_http};
+use weir_http::status::is_bodyless;
+use weir_http::{BodySize, Head, Method, Version};
+use weir_net::{ConnectionFault, ReceiveOutcome, SendOutcome};
+use weir_sys::Errno;
+
+use crate::served::ServedConnection;
+
+use super::extras::{self, RequestExtras};
+use super::{ApplicationMultiplexer, ApplicationState, MAX_OUTPUT, RequestSlot};
+
+/// A place for one request on a connection to an application. Dropping it aborts the request, unless its response is complete.
+#[derive(Debug)]
+pub struct ApplicationStream {
+    connection: Rc<ApplicationMultiplexer>,
+    extras: Box<RequestExtras>,
+    /// The request's number on the connection. 0 before it began.
+    id: u16,
+    method: Method,
+    /// Whether the client understands chunks.
+    takes_chunks: bool,
+    /// Whether the end of the body was sent.
+    shut: bool,
+    /// Whether all output up to END_REQUEST was taken.
+    ended: bool,
+    /// Whether the stream took the whole response.
+    is_complete: bool,
+    /// Whether the application stated the framing of its body: a chunked body is in its own chunks.
+    sends_chunks: bool,
+    /// Bytes of output that were received.
+    pub(crate) received: u64,
+    /// Bytes of records that were queued for the application.
+    pub(crate) sent: u64,
+}
+
+// A connector has one in place of a connection, and must not grow.
+const _: () = assert!(size_of::<ApplicationStream>() <= 56);
+
+/// Why an application's output lacks a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoCgiHead {
+    Awaited,
+    TooLarge,
+    Invalid,
+    Ended,
+    Shortage,
+}
+
+impl ApplicationStream {
+    pub(super) fn new(connection: Rc<ApplicationMultiplexer>) -> Self {
+        ApplicationStream {
+            connection,
+            extras: Box::new(extras::take()),
+            id: UNOPENED,
+            method: Method::Other,
+            takes_chunks: false,
+            shut: false,
+            ended: false,
+            is_complete: false,
+            sends_chunks: false,
+            received: 0,
+            sent: 0,
+        }
+    }
+
+    /// Keeps `lease` until the request is over, and drops it then.
+    pub fn hold(&mut self, lease: Box<dyn Any>) {
+        self.extras.lease = Some(lease);
+    }
+
+    /// The connection that carries the request.
+    pub fn connection(&self) -> &ApplicationMultiplexer {
+        &self.connection
+    }
+
+    /// Another stream on the same connection.
+    pub fn another(&self) -> ApplicationStream {
+        self.connection.stream()
+    }
+
+    /// The parameters that [`Message::send`](crate::Message::send) sends in place of the head.
+    pub fn params_mut(&mut self) -> &mut Params {
+        &mut self.extras.params
+    }
+
+    /// The stream took the whole response. The connection waits for END_REQUEST and is not closed when the stream is dropped.
+    pub fn complete(&mut self) {
+        self.is_complete = true;
+    }
+
+    /// Begins the request with its parameters. They are queued, and sent by the next flush.
+    pub(crate) fn open(&mut self, head: &Head) -> SendOutcome {
+        self.method = head.method();
+        self.takes_chunks = head.version() >= Version::HTTP_11;
+        let has_body = BodySize::of_request(head) != BodySize::None;
+        let before = self.queued();
+        let Some(id) = self.connection.begin(self.extras.params.bytes(), has_body) else {
+            return SendOutcome::Failed(self.fault().unwrap_or(ConnectionFault::Refused));
+        };
+        self.id = id;
+        self.shut = !has_body;
+        self.sent += (self.queued() - before) as u64;
+        SendOutcome::All
+    }
+
+    /// Begins the request and sends its parameters.
+    pub(crate) fn send_message(&mut self, head: &Head) -> SendOutcome {
+        match self.open(head) {
+            SendOutcome::All => self.flush(),
+            failed => failed,
+        }
+    }
+
+    /// Takes all of this payload, the last of the body if `ends`.
+    pub(crate) fn send_pending(&mut self, payload: &[u8], ends: bool) -> SendOutcome {
+        self.put(payload, ends);
+        match self.flush() {
+            SendOutcome::Part(_) => SendOutcome::Part(payload.len()),
+            other => other,
+        }
+    }
+
+    /// Sends as much payload as the output limit admits. `ends` marks the last payload of the body.
+    pub(crate) fn send(&mut self, payload: &[u8], ends: bool) -> SendOutcome {
+        let mut done = 0;
+        while done < payload.len() && !self.shut {
+            if let Some(fault) = self.fault_of_sending() {
+                return SendOutcome::Failed(fault);
+            }
+            if self.is_full() {
+                return SendOutcome::Part(done);
+            }
+            let piece = &payload[done..][..PIECE.min(payload.len() - done)];
+            done += piece.len();
+            self.put(piece, ends && done == payload.len());
+            if let failed @ SendOutcome::Failed(_) = self.flush() {
+                return failed;
+            }
+        }
+        SendOutcome::All
+    }
+
+    fn put(&mut self, payload: &[u8], ends: bool) {
+        let mut inner = self.connection.inner.borrow_mut();
+        let before = inner.connection.sent + inner.engine.output().len() as u64;
+        inner.put(self.id, payload, ends);
+        self.sent += inner.connection.sent + inner.engine.output().len() as u64 - before;
+        self.shut |= ends;
+    }
+
+    /// Sends the queued bytes, or leaves that to the connection's owner.
+    pub(crate) fn flush(&mut self) -> SendOutcome {
+        if self.id == UNOPENED {
+            return SendOutcome::All;
+        }
+        let mut inner = self.connection.inner.borrow_mut();
+        if !inner.is_direct {
+            let has_output = !inner.engine.output().is_empty();
+            drop(inner);
+            if has_output {
+                self.connection.touch();
+            }
+            return self.fault().map_or(SendOutcome::All, SendOutcome::Failed);
+        }
+        let flushed = inner.flush();
+        match inner.fault {
+            Some(fault) => SendOutcome::Failed(fault),
+            None if flushed => SendOutcome::All,
+            None => SendOutcome::Part(0),
+        }
+    }
+
+    /// Ends the body, after all payload. Later calls only flush.
+    pub(crate) fn finish(&mut self) -> SendOutcome {
+        if !self.shut {
+            self.put(b"", true);
+        }
+        self.flush()
+    }
+
+    /// Whether queued records of this request, which drives the connection, were not sent.
+    pub(crate) fn has_pending(&self) -> bool {
+        let inner = self.connection.inner.borrow();
+        self.id != UNOPENED && inner.is_direct && !inner.engine.output().is_empty()
+    }
+
+    /// Whether the connection takes no payload now. If so, the task is woken when it does.
+    pub(crate) fn is_full(&self) -> bool {
+        let mut inner = self.connection.inner.borrow_mut();
+        let most = if inner.is_direct { 1 } else { MAX_OUTPUT };
+        if inner.engine.output().len() < most || inner.fault.is_some() {
+            return false;
+        }
+        if let Some(slot) = inner.slot(self.id) {
+            slot.awaits_room = true;
+        }
+        true
+    }
+
+    /// Whether the end of the body was passed to the connection.
+    pub(crate) fn shut(&self) -> bool {
+        self.shut
+    }
+
+    pub(crate) fn input(&self) -> &[u8] {
+        self.extras.input()
+    }
+
+    pub(crate) fn consume(&mut self, count: usize) {
+        self.extras.consume(count);
+    }
+
+    /// Calls `edit` with the input from offset `from` on: see [`Connection::shorten_input`](weir_net::Connection::shorten_input).
+    pub(crate) fn shorten_input<R>(&mut self, from: usize, edit: impl FnOnce(&mut [u8]) -> (R, usize)) -> R {
+        let input = self.extras.compact();
+        let held = input.len();
+        let (result, useless) = edit(&mut input[from.min(held)..]);
+        input.truncate(held - useless.min(held));
+        result
+    }
+
+    /// Receives output, until the input holds at most `limit` bytes. [`ReceiveOutcome::Full`] if it does.
+    pub(crate) fn receive(&mut self, limit: usize) -> ReceiveOutcome {
+        let held = self.input().len();
+        if held >= limit {
+            return ReceiveOutcome::Full;
+        }
+        let mut inner = self.connection.inner.borrow_mut();
+        let input = self.extras.compact();
+        if inner.is_direct {
+            receive_directly(&mut inner, self.id, input, limit);
+        } else if let Some(slot) = inner.slot(self.id) {
+            let room = limit - held;
+            if slot.arrived.len() <= room && input.is_empty() {
+                std::mem::swap(input, &mut slot.arrived);
+            } else {
+                input.extend(slot.arrived.drain(..room.min(slot.arrived.len())));
+            }
+            if std::mem::take(&mut inner.is_withheld) {
+                self.connection.touch();
+            }
+        }
+        let is_over = |slot: &mut RequestSlot| (slot.ended || slot.output_ended) && slot.arrived.is_empty();
+        self.ended = inner.slot(self.id).is_some_and(is_over);
+        drop(inner);
+        let count = self.input().len() - held;
+        self.received += count as u64;
+        match () {
+            () if count > 0 => ReceiveOutcome::Bytes(count),
+            () if self.ended => ReceiveOutcome::End,
+            () => self.fault().map_or(ReceiveOutcome::Nothing, ReceiveOutcome::Failed),
+        }
+    }
+
+    /// Whether all output was taken.
+    pub(crate) fn ended(&self) -> bool {
+        self.ended
+    }
+
+    /// The fault that ended the request early.
+    pub(crate) fn fault(&self) -> Option<ConnectionFault> {
+        let mut inner = self.connection.inner.borrow_mut();
+        let fault = inner.fault;
+        match inner.slot(self.id) {
+            Some(slot) if slot.ended || slot.output_ended => None,
+            Some(_) => fault,
+            None if self.id == UNOPENED => fault,
+            None => fault.or(Some(ConnectionFault::Io(Errno::CONNRESET))),
+        }
+    }
+
+    /// Why the application takes no more of the body.
+    fn fault_of_sending(&self) -> Option<ConnectionFault> {
+        let mut inner = self.connection.inner.borrow_mut();
+        let fault = inner.fault;
+        let is_over = inner.slot(self.id).is_none_or(|slot| slot.ended || slot.output_ended);
+        fault.or(is_over.then_some(ConnectionFault::Io(Errno::PIPE)))
+    }
+
+    /// Whether the application certainly sent nothing new.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let mut inner = self.connection.inner.borrow_mut();
+        if !self.input().is_empty() || inner.fault.is_some() {
+            return false;
+        }
+        let is_quiet = !inner.is_direct || inner.connection.is_quiet();
+        is_quiet
+            && inner
+                .slot(self.id)
+                .is_some_and(|slot| slot.arrived.is_empty() && !slot.ended && !slot.output_ended)
+    }
+
+    pub(crate) fn has_slack(&self) -> bool {
+        self.extras.input.capacity() > self.input().len() + SLACK
+    }
+
+    pub(crate) fn shrink_input(&mut self) {
+        self.extras.compact().shrink_to_fit();
+    }
+
+    /// Whether the body of the response is in chunks that the application made.
+    pub(crate) fn sends_chunks(&self) -> bool {
+        self.sends_chunks
+    }
+
+    /// Takes the head of a response, of at most `limit` bytes, and appends it to `text` as one of HTTP/1.1.
+    pub(crate) fn take_head(&mut self, limit: usize, text: &mut Vec<u8>) -> Result<(), NoCgiHead> {
+        loop {
+            match self.find_head(limit) {
+                CgiProgress::Complete { length } => {
+                    let written = write_http(&self.input()[..length], text);
+                    self.extras.consume(length);
+                    self.extras.head = CgiHead::new();
+                    let facts = written.map_err(|_: CgiFault| NoCgiHead::Invalid)?;
+                    self.sends_chunks = facts.has_framing;
+                    self.add_lines(facts, text);
+                    return Ok(());
+                }
+                CgiProgress::TooLarge => return Err(NoCgiHead::TooLarge),
+                CgiProgress::Incomplete => {}
+            }
+            match self.receive(limit) {
+                ReceiveOutcome::Bytes(_) => {}
+                ReceiveOutcome::Nothing => return Err(NoCgiHead::Awaited),
+                ReceiveOutcome::Full => return Err(NoCgiHead::TooLarge),
+                ReceiveOutcome::Failed(ConnectionFault::Shortage) => return Err(NoCgiHead::Shortage),
+                // A connection that fails before the head is complete is the same as one that ends.
+                ReceiveOutcome::End | ReceiveOutcome::Failed(_) => return Err(NoCgiHead::Ended),
+            }
+        }
+    }
+
+    /// Adds the lines of an HTTP server: a date, and a framing for a body without a length.
+    fn add_lines(&self, facts: CgiFacts, text: &mut Vec<u8>) {
+        // A response of unknown length to a client of HTTP/1.0 ends with its connection.
+        let needs_chunks = self.takes_chunks && self.method != Method::Head && !is_bodyless(facts.status);
+        text.truncate(text.len() - EMPTY_LINE.len());
+        if !facts.has_date {
+            text.extend_from_slice(b"date: ");
+            super::date::append(text);
+            text.extend_from_slice(EMPTY_LINE);
+        }
+        if needs_chunks && !facts.has_framing {
+            text.extend_from_slice(b"transfer-encoding: chunked\r\n");
+        }
+        text.extend_from_slice(EMPTY_LINE);
+    }
+
+    fn find_head(&mut self, limit: usize) -> CgiProgress {
+        let RequestExtras { input, start, head, .. } = &mut *self.extras;
+        head.find(&input[*start..], limit)
+    }
+
+    fn queued(&self) -> usize {
+        self.connection.inner.borrow().engine.output().len()
+    }
+}
+
+/// Receives from a connection that carries only this request.
+fn receive_directly(inner: &mut ApplicationState, id: u16, input: &mut Vec<u8>, limit: usize) {
+    let held = input.len();
+    for _ in 0..DIRECT_ROUNDS {
+        let limit = if limit == usize::MAX { limit } else { limit - held };
+        let more = inner.fault.is_none() && inner.receive(1, Some((id, input)), limit);
+        let is_over = inner.slot(id).is_none_or(|slot| slot.ended || slot.output_ended);
+        if !more || is_over || input.len() > held {
+            return;
+        }
+    }
+    // Records without output, as those of errors, must not keep the task from others. The poller does not report them again.
+    weir_sched::wake(weir_sched::current());
+}
+
+impl Drop for ApplicationStream {
+    fn drop(&mut self) {
+        let connection = &self.connection;
+        let is_left = self.id != UNOPENED && connection.leave_stream(self.id, self.is_complete, self.shut);
+        let extras = std::mem::take(&mut *self.extras);
+        extras::give(extras);
+        // The owner reports the connection to the pool, and closes one that is not wanted.
+        if is_left || connection.is_closing() || Rc::strong_count(connection) <= LAST_USER {
+            connection.touch();
+        }
+    }
+}
+
+/// The end of a line, and all of the line that ends a head.
+const EMPTY_LINE: &[u8] = b"\r\n";
+/// The number of a request that has not begun. FastCGI reserves 0 for the connection.
+const UNOPENED: u16 = 0;
+/// Payload that is sent or queued at once, in bytes.
+const PIECE: usize = 64 * 1024;
+/// Receives of one call that bring no output.
+const DIRECT_ROUNDS: usize = 8;
+/// Capacity without content, in bytes, that is worth being freed.
+const SLACK: usize = 1024;
+/// References to a connection that only its owner and one stream use.
+const LAST_USER: usize = 2;
