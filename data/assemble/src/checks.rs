@@ -155,6 +155,7 @@ fn reuse(proxy: &Proxy, server: &weir_model::Server) -> Option<ReusePlan> {
         || said.address.is_some()
         || said.send_proxy
         || said.via_socks4
+        || said.protocol.or(settings.protocol) == Some(Protocol::Fcgi)
         || settings.send_proxy.is_some()
         || settings.socks4.is_some()
         || settings.source.is_some()
@@ -186,6 +187,7 @@ fn program_plan(proxy: &Proxy, server: &weir_model::Server, means: &CheckMeans) 
             (_, Some(Protocol::H1)) | (Mode::Http, None) => "h1",
             (Mode::Tcp, None) | (_, Some(Protocol::None)) => "tcp",
             (Mode::Log, None) => "syslog",
+            (_, Some(Protocol::Fcgi)) => "fcgi",
             (Mode::Spop, None) | (_, Some(Protocol::Spop)) => "spop",
         },
     })

@@ -6,6 +6,7 @@
 //!
 //! The crate refuses to know the configuration syntax, the meaning of messages, and the serving process. Begin with [`instance`].
 
+mod applications;
 mod backends;
 mod checks;
 mod client;
@@ -266,6 +267,7 @@ fn make_proxy(
     };
     let configured_tls = shared.tls.servers(&config);
     let log_sinks = logs::of_proxy(&config, global, options, &mut shared.sinks, errors);
+    let application = applications::of_proxy(&config, global, options, &mut shared.sinks, errors);
     let engines = engines::of_proxy(&config, global, options, &mut shared.sinks, errors);
     let frontend_limit = config.settings.maxconn.or(options.frontend_connections).filter(|limit| *limit > 0);
     let limit = frontend_limit.unwrap_or(options.connections);
@@ -291,6 +293,7 @@ fn make_proxy(
         timeouts: weir_stream::deadlines::StreamTimeouts::of_proxy(&config.settings.timeouts),
         engine_events: engines.iter().fold(0, |bits, engine| bits | engine.event_bits()),
         engines,
+        application,
         rulesets: rulesets(&config),
         name: Arc::from(&*config.name),
         config,

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use weir_model::{Host, TransparentSource};
 use weir_stream::instance::Instance;
 
+use super::checks::{self, CheckMeans, CheckParts};
 use super::{Resolver, SavedStates};
 use crate::fixture::{self, built, relays};
 
@@ -73,6 +74,22 @@ fn tries_methods_of_init_addr_in_order() {
     check(&resolved("other.test"), false, Ok(first_server_is_unresolved));
     // An IP address needs no resolution method.
     check(" server s 192.0.2.1:80 init-addr none", false, Ok(known));
+}
+
+/// Connections to applications do not carry HTTP, and their owner is a task of the traffic.
+#[test]
+fn checks_of_applications_do_not_share_idle_connections() {
+    fn shares(instance: &Instance) -> bool {
+        let proxy = &instance.proxies[0];
+        let server = &proxy.config.servers[0];
+        let (means, mut parts) = (CheckMeans::default(), CheckParts::default());
+        let key = weir_backend::ServerKey::configured(0);
+        let mut plans = checks::plans(instance, proxy, server, key, &means, &mut parts);
+        plans.next().expect("a check").reuse.is_some()
+    }
+    let server = " option httpchk GET / HTTP/1.1\n server s 192.0.2.1:80 check check-reuse-pool";
+    check(server, false, Ok(shares));
+    check(&format!("{server} check-proto fcgi"), false, Ok(|instance| !shares(instance)));
 }
 
 #[test]

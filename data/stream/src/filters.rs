@@ -7,6 +7,7 @@
 //! For each stream a filter creates its [`FilterParts`]: a filter for each direction (`weir-mux`), and an [`Attachment`] that receives
 //! the events of the stream. `filtering.rs` attaches them.
 
+mod application;
 mod bandwidth;
 mod compression;
 mod shared_bandwidth;
@@ -33,8 +34,14 @@ use crate::stream::Stream;
 use crate::stream::attached::Attachment;
 
 /// Every filter, in the order used in error messages.
-pub(crate) static FILTERS: FilterTable =
-    FilterTable::new(&[bandwidth::ROWS, compression::ROWS, trace::ROWS, spoe::ROWS, NOT_YET]);
+pub(crate) static FILTERS: FilterTable = FilterTable::new(&[
+    bandwidth::ROWS,
+    compression::ROWS,
+    trace::ROWS,
+    spoe::ROWS,
+    application::ROWS,
+    NOT_YET,
+]);
 
 /// The row of a filter.
 type Row = rows::Row<FilterReader>;
@@ -42,7 +49,6 @@ type Row = rows::Row<FilterReader>;
 /// Filters of HAProxy's language that are not implemented yet. Their use is an error.
 const NOT_YET: &[Row] = &[
     Row::not_yet("cache", "<name>", "keep responses in a cache"),
-    Row::not_yet("fcgi-app", "<name>", "speak FastCGI with servers"),
     Row::not_yet("opentracing", "[id <id>] config <file>", "report streams to OpenTracing"),
 ];
 

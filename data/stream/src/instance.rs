@@ -2,6 +2,7 @@
 //!
 //! Workers refer to an instance by the types of `references.rs`.
 
+pub mod application;
 pub mod engine;
 pub mod names;
 mod references;
@@ -28,6 +29,7 @@ use weir_vocabulary::{Objects, ViewedProxy, server_by_name};
 use crate::closing::ClosingWindow;
 use crate::process_counters::ProcessCounters;
 use crate::variables::VariableLimits;
+use application::Application;
 use engine::AgentEngine;
 pub use references::{LocalInstance, ProxyRef, WorkerInstance, local};
 use service::Statistics;
@@ -301,6 +303,8 @@ pub struct Proxy {
     pub timeouts: crate::deadlines::StreamTimeouts,
     /// The engines that ask agents, in the order of their filters.
     pub engines: Vec<AgentEngine>,
+    /// The FastCGI application of the backend's servers.
+    pub application: Option<Arc<Application>>,
     /// Bit set of the [`SpoeEvent`](weir_model::SpoeEvent)s for which an engine has messages.
     pub engine_events: u8,
     /// Bit set of the [`RulesetKind`]s for which the proxy has rules.

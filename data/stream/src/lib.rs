@@ -31,6 +31,7 @@ mod drive;
 pub mod ending;
 pub mod entry;
 pub mod errors;
+mod fastcgi;
 mod filtering;
 mod filters;
 mod holding;

@@ -3,6 +3,7 @@
 //! Shared by HTTP and TCP: [`Stream::reach_server`] returns with a lease and a connection.
 
 mod agents;
+pub mod applications;
 pub mod assign;
 mod carrier;
 pub mod connect;
@@ -11,6 +12,7 @@ mod key;
 mod pending;
 pub mod plan;
 pub mod retry;
+mod served;
 mod shared;
 mod websocket;
 

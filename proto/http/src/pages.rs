@@ -64,6 +64,7 @@ pub const PAGES: &[BuiltInResponse] = &[
     page(407, "Unauthorized", "You need a valid user and password to access this content."),
     page(408, "Request Time-out", "Your browser didn't send a complete request in time."),
     page(410, "Gone", "The resource is no longer available and will not be available again."),
+    page(411, "Length Required", "The length of the request body is unknown, and it exceeds a buffer."),
     page(413, "Payload Too Large", "The request entity exceeds the maximum allowed."),
     page(414, "URI Too Long", "The URI provided was too long for the server to process."),
     page(421, "Misdirected Request", "Request sent to a non-authoritative server."),

@@ -201,8 +201,9 @@ impl SwitchMode {
         match word.text() {
             "h1" => Ok(SwitchMode(Some(Protocol::H1))),
             "h2" => Ok(SwitchMode(Some(Protocol::H2))),
-            "none" => {
-                Err(fault(word.span(), "MUX protocol 'none' is not compatible with the selected mode."))
+            "none" | "fcgi" => {
+                let message = format!("MUX protocol '{word}' is not compatible with the selected mode.");
+                Err(fault(word.span(), message))
             }
             _ => {
                 let message = format!("'proto' expects a valid MUX protocol, if specified (got '{word}')");

@@ -48,12 +48,25 @@ fn refuse(lines: &[&str], want: &str) {
 #[test]
 fn the_example_of_every_filter_is_accepted() {
     for row in FILTERS.rows().filter(|row| row.is_ready()) {
-        let after = if row.name == "spoe" { AGENTS } else { "" };
+        let after = match row.name {
+            "spoe" => AGENTS,
+            "fcgi-app" => APPLICATION,
+            _ => "",
+        };
         let filters = accept(&[&format!("filter {} {}{after}", row.name, row.example)]);
         assert_eq!(filters[0].keyword, row.name);
         let sees = |direction| filters[0].sees(direction);
         assert!(sees(FilterDirection::Request) || sees(FilterDirection::Response), "{}", row.name);
     }
+}
+
+/// The rest of the section and the application that `filter fcgi-app php` needs.
+const APPLICATION: &str = "\n mode http\n server s 127.0.0.1:1 proto fcgi\nfcgi-app php\n docroot /srv\n";
+
+#[test]
+fn an_application_filter_names_the_application() {
+    let filters = accept(&[&format!("filter fcgi-app php{APPLICATION}")]);
+    assert_eq!(filters[0].facts().application, Some("php"));
 }
 
 #[test]
@@ -185,7 +198,7 @@ fn invalid_filter_lines_are_rejected_with_haproxys_messages() {
     refuse(
         &["filter trece"],
         "'filter' : unknown keyword 'trece'. Registered keywords : 'bwlim-in', 'bwlim-out', 'comp-req', 'comp-res', 'compression', 'trace', \
-         'spoe'",
+         'spoe', 'fcgi-app'",
     );
     bwlim("", "a name is expected as first argument");
     bwlim(" a", "<default-period> option is missing");
@@ -228,7 +241,7 @@ fn a_shared_bandwidth_limit_requires_a_table_with_its_rate() {
 
 #[test]
 fn reports_filters_that_are_not_implemented_yet() {
-    for name in ["cache c", "fcgi-app x", "opentracing", "lua.x"] {
+    for name in ["cache c", "opentracing", "lua.x"] {
         let word = name.split(' ').next().unwrap_or_default();
         refuse(&[&format!("filter {name}")], &format!("'filter {word}' is not implemented yet"));
     }

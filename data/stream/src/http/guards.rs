@@ -13,15 +13,21 @@ use crate::stream::{PhaseResult, ProxySide, StreamError};
 impl RequestPhase {
     /// `option http-restrict-req-hdr-names` of one proxy, after its `http-request` rules (manual, "option http-restrict-req-hdr-names").
     pub(super) fn restrict_header_names(&mut self, side: ProxySide) -> PhaseResult {
-        match self.stream.proxy(side).config.settings.options.restrict_header_names {
-            None | Some(RestrictHeaderNames::Preserve) => {}
-            Some(RestrictHeaderNames::Delete) => {
+        let settings = &self.stream.proxy(side).config.settings;
+        // Applications see `X_A` and `X-A` by the same name (manual, "option http-restrict-req-hdr-names").
+        let unset = match settings.application {
+            Some(_) => RestrictHeaderNames::Delete,
+            None => RestrictHeaderNames::Preserve,
+        };
+        match settings.options.restrict_header_names.unwrap_or(unset) {
+            RestrictHeaderNames::Preserve => {}
+            RestrictHeaderNames::Delete => {
                 let (head, raw) = self.stream.request.message.edit();
                 if head.fields(raw).any(|(name, _)| !is_plain(name)) {
                     head.remove_matching(raw, |name| !is_plain(name));
                 }
             }
-            Some(RestrictHeaderNames::Reject) => {
+            RestrictHeaderNames::Reject => {
                 let (head, raw) = (&self.stream.request.message.head, self.stream.request.message.bytes());
                 if head.fields(raw).any(|(name, _)| !is_plain(name)) {
                     self.stream.counts().count(CountedEvent::DeniedRequest);

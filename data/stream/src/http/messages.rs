@@ -14,6 +14,7 @@ use crate::deadlines::{Deadlines, Waits, While};
 use crate::drive::DriveStep;
 use crate::ending::{By, During, Ending};
 use crate::errors::MessageDirection;
+use crate::fastcgi;
 use crate::filtering;
 use crate::server::{AttemptFailure, retry};
 use crate::stream::attempts::Replay;
@@ -207,6 +208,11 @@ impl ExchangePhase {
                 return Ok(());
             }
         }
+        if upstream.connector.application_mut().is_some() {
+            let kept = kept.map(|body| body.payload().len() as u64);
+            fastcgi::prepare(&mut self.stream, kept)?;
+        }
+        let kept = self.stream.attempts.kept_body();
         let Some(upstream) = &mut self.stream.server.upstream else { return Err(UpstreamError::internal()) };
         // `waits` is announced only if more bytes follow immediately, because the kernel then holds the bytes back.
         let options = |proxy: &crate::instance::Proxy| proxy.config.settings.options.http_no_delay;

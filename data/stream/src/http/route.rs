@@ -7,6 +7,7 @@ use weir_model::RulesetKind;
 
 use crate::counters::CountedEvent;
 use crate::ending::{By, During, Ending};
+use crate::fastcgi;
 use crate::http::request::target_as;
 use crate::instance::{Proxy, ProxyRef};
 use crate::passwords;
@@ -56,6 +57,7 @@ impl RequestPhase {
         }
         if self.stream.backend.config.settings.options.http_buffer_request
             || self.stream.as_choice_phase().balances_on_body()
+            || fastcgi::needs_length(&self.stream)
         {
             let time = self.stream.frontend.config.settings.timeouts.http_request;
             self.stream.inspection().wait_for_body(0, time).await?;

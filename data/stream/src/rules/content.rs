@@ -329,7 +329,7 @@ impl InspectionPhase {
     }
 
     /// Sends `100 Continue` to a client that waits for it while rules wait for its body.
-    fn send_continue(&mut self) -> PhaseResult {
+    pub(crate) fn send_continue(&mut self) -> PhaseResult {
         if !std::mem::take(&mut self.stream.request.expects_continue) {
             return Ok(());
         }

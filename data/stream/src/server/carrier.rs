@@ -3,12 +3,13 @@
 use std::rc::Rc;
 
 use weir_backend::PooledConnection;
-use weir_mux::{AgentMultiplexer, Multiplexer, StreamConnector};
+use weir_mux::{AgentMultiplexer, ApplicationMultiplexer, Multiplexer, ServedConnection, StreamConnector};
 
 /// The pool's reference to a shared connection. The connection closes when its last reference is dropped.
 pub(super) enum Carrier {
     Http2(Rc<Multiplexer>),
     Agent(Rc<AgentMultiplexer>),
+    Application(Rc<ApplicationMultiplexer>),
 }
 
 impl Carrier {
@@ -17,6 +18,7 @@ impl Carrier {
         match self {
             Carrier::Http2(multiplexer) => multiplexer.unopened().into(),
             Carrier::Agent(connection) => connection.stream().into(),
+            Carrier::Application(connection) => connection.stream().into(),
         }
     }
 }
@@ -26,6 +28,7 @@ impl PooledConnection for Carrier {
         match self {
             Carrier::Http2(multiplexer) => !multiplexer.is_closing(),
             Carrier::Agent(connection) => !connection.is_closing(),
+            Carrier::Application(connection) => !connection.is_closing(),
         }
     }
 
@@ -33,6 +36,7 @@ impl PooledConnection for Carrier {
         match self {
             Carrier::Http2(multiplexer) => !multiplexer.is_clogged(),
             Carrier::Agent(connection) => !connection.is_clogged(),
+            Carrier::Application(connection) => !connection.is_clogged(),
         }
     }
 
@@ -47,6 +51,7 @@ impl Drop for Carrier {
         match self {
             Carrier::Http2(multiplexer) => multiplexer.give_up(),
             Carrier::Agent(connection) => connection.give_up(),
+            Carrier::Application(connection) => connection.give_up(),
         }
     }
 }

@@ -13,15 +13,18 @@ use weir_net::{ConnectTarget, Connecting, Connection, ConnectionFault, Greeting}
 use weir_sys::Address;
 
 use super::retry::AttemptFailure;
-use super::{agents, idle, pending, shared};
+use super::served::FirstUse;
+use super::{agents, applications, idle, pending, shared};
 use crate::counters::CountedEvent;
 use crate::deadlines::{Waits, While};
 use crate::drive::DriveStep;
 use crate::ending::{By, During};
+use crate::fastcgi;
 use crate::instance::KnownServer;
 use crate::recycle::Loan;
 use crate::stream::engines;
 use crate::stream::phases::ServerPhase;
+use crate::stream::rule_state::{RefusingOption, StoppedBy};
 use crate::stream::server_side::PacketMarks;
 use crate::stream::{Stream, StreamError};
 use crate::upstream::Upstream;
@@ -63,6 +66,9 @@ impl ServerPhase {
         if self.stream.attached.is_none() || !engines::is_warming(&self.stream) {
             self.stream.counts().count_server_session();
         }
+        if fastcgi::needs_length(&self.stream) && self.carriage() == Carriage::Application {
+            return Err(refuse_unknown_length(&mut self.stream).into());
+        }
         let identity = self.connection_identity();
         let is_exchange = self.stream.backend.is_spop();
         if (self.stream.request.is_known() || is_exchange) && !self.stream.attempts.fresh_connection_only {
@@ -76,15 +82,17 @@ impl ServerPhase {
                     PooledFuture::new(idle::take_over(&self.stream, identity.key, scope)).await;
             }
         }
-        if self.stream.server.upstream.is_none() && shares_new_connections(self) {
-            PooledFuture::new(self.join_connection(identity.key, identity.private)).await?;
+        let carriage = self.carriage();
+        if self.stream.server.upstream.is_none() && shares_new_connections(&self.stream, carriage) {
+            PooledFuture::new(self.join_connection(carriage, identity.key, identity.private)).await?;
         }
         self.stream.attempts.on_reused_connection = self.stream.server.upstream.is_some();
         self.stream.trace().trace_connection(self.stream.attempts.on_reused_connection);
         if self.stream.attempts.on_reused_connection {
             self.stream.counts().count(CountedEvent::Reuse);
         } else {
-            self.stream.server.upstream = Some(PooledFuture::new(self.connect_anew(identity)).await?);
+            self.stream.server.upstream =
+                Some(PooledFuture::new(self.connect_anew(carriage, identity)).await?);
         }
         if self.stream.server.upstream.as_ref().is_some_and(|upstream| upstream.connector.shared().is_some())
             && self.upgrades_protocol()
@@ -94,15 +102,31 @@ impl ServerPhase {
         Ok(())
     }
 
-    /// Whether connections to the server use HTTP/2 without negotiation.
-    fn forces_http2(&self) -> bool {
-        let forced = |known: KnownServer| known.settings.protocol == Some(Protocol::H2);
-        self.stream.backend.is_http() && self.known_server().is_some_and(forced)
+    /// How the leased server's connections carry streams, as far as the configuration says. Known without a look at the server once the
+    /// stream has a connection.
+    fn carriage(&self) -> Carriage {
+        if self.stream.server.upstream.is_some() {
+            return Carriage::Negotiated;
+        }
+        if self.stream.backend.is_spop() {
+            return Carriage::Agent;
+        }
+        let forced = self.known_server().and_then(|known| known.settings.protocol);
+        match forced {
+            Some(Protocol::H2) if self.stream.backend.is_http() => Carriage::Http2,
+            Some(Protocol::Fcgi) => Carriage::Application,
+            _ => Carriage::Negotiated,
+        }
     }
 
     /// Joins a connection that is being established, if this request may share it. If it cannot carry another stream, the request opens its
     /// own connection.
-    async fn join_connection(&mut self, key: u64, private: bool) -> Result<(), ServerConnectError> {
+    async fn join_connection(
+        &mut self,
+        carriage: Carriage,
+        key: u64,
+        private: bool,
+    ) -> Result<(), ServerConnectError> {
         let may_share = !private
             && !self.stream.attempts.fresh_connection_only
             && self.websocket_protocol().is_none()
@@ -111,7 +135,7 @@ impl ServerPhase {
         let (true, Some(server)) = (may_share, server) else { return Ok(()) };
         let Some(number) = pending::join(self.stream.backend.index, server, key) else { return Ok(()) };
         // An agent that accepts and says nothing must not hold up all exchanges: after a moment each opens its own connection.
-        let during = match self.stream.backend.is_spop() {
+        let during = match carriage == Carriage::Agent {
             true => While::pause(PATIENCE, weir_sched::now()),
             false => While::connection(&self.stream.timeouts, weir_sched::now()),
         };
@@ -191,7 +215,11 @@ impl ServerPhase {
         self.stream.server.lease.as_ref().is_some_and(|lease| lease.server().destination_varies())
     }
 
-    async fn connect_anew(&mut self, identity: ConnectionTraits) -> Result<Upstream, ServerConnectError> {
+    async fn connect_anew(
+        &mut self,
+        carriage: Carriage,
+        identity: ConnectionTraits,
+    ) -> Result<Upstream, ServerConnectError> {
         let place = match idle::strict_server(&self.stream) {
             Some(server) => Some(PooledFuture::new(idle::place(server)).await?),
             None => None,
@@ -205,12 +233,13 @@ impl ServerPhase {
         let in_use = idle::begin_use(&self.stream);
         let ConnectionTraits { key, private, header, server_name } = identity;
         let required = self.websocket_protocol();
-        let on_its_way = self.announces(required, key, private);
+        let on_its_way = self.announces(carriage, required, key, private);
         // In TCP mode the server may speak first, so the PROXY header must not wait for more bytes.
         let more = self.stream.backend.is_http() || !self.stream.client.input().is_empty();
         let greeting = Greeting { bytes: &header, more };
         let tls = self.server_tls();
-        let may_be_early = tls.is_some() && self.may_be_sent_early(required);
+        let may_be_early =
+            tls.is_some() && carriage == Carriage::Negotiated && self.may_be_sent_early(required);
         let (mut first, mut secures) = (true, false);
         let stands = self
             .stream
@@ -249,11 +278,16 @@ impl ServerPhase {
             .await;
         connecting.end_tls();
         let connection = connecting.into_connection();
-        if stands.is_ok() && self.stream.backend.is_spop() {
-            let greeted =
-                PooledFuture::new(agents::greet(&mut self.stream, connection, key, private, in_use)).await;
+        if stands.is_ok() && matches!(carriage, Carriage::Agent | Carriage::Application) {
+            let first = FirstUse { key, private, in_use };
+            let begun = match carriage {
+                Carriage::Agent => {
+                    PooledFuture::new(agents::greet(&mut self.stream, connection, first)).await
+                }
+                _ => PooledFuture::new(applications::begin(&mut self.stream, connection, first)).await,
+            };
             drop(on_its_way);
-            return greeted;
+            return begun;
         }
         if stands.is_ok() && self.speaks_http2(required, &connection) {
             return Ok(shared::open(&self.stream, connection, key, private, in_use));
@@ -283,7 +317,7 @@ impl ServerPhase {
                 && self.stream.attempts.are_left()
                 && self.stream.attempts.replay.is_possible()
         };
-        required.is_none() && !self.forces_http2() && (self.stream.as_inspection().is_early() || retried())
+        required.is_none() && (self.stream.as_inspection().is_early() || retried())
     }
 
     /// Whether an established connection uses HTTP/2. `required` is the version that this request requires.
@@ -293,14 +327,21 @@ impl ServerPhase {
     }
 
     /// Lets other streams join a connection that is being established.
-    fn announces(&self, required: Option<Protocol>, key: u64, private: bool) -> Option<pending::OnItsWay> {
-        if private || required.is_some() || !shares_new_connections(self) {
+    fn announces(
+        &self,
+        carriage: Carriage,
+        required: Option<Protocol>,
+        key: u64,
+        private: bool,
+    ) -> Option<pending::OnItsWay> {
+        if private || required.is_some() || !shares_new_connections(&self.stream, carriage) {
             return None;
         }
         let server = self.stream.server.lease.as_ref()?.server().key();
-        let places = match self.stream.backend.is_spop() {
-            true => engines::places(&self.stream),
-            false => self.stream.frontend.instance().limits.h2_server.concurrent_streams,
+        let places = match carriage {
+            Carriage::Agent => engines::places(&self.stream),
+            Carriage::Application => applications::places(&self.stream),
+            _ => self.stream.frontend.instance().limits.h2_server.concurrent_streams,
         };
         let places = places.saturating_sub(1);
         Some(pending::OnItsWay::begin(self.stream.backend.index, server, key, places))
@@ -379,8 +420,32 @@ impl ServerPhase {
 }
 
 /// Whether streams may wait for a connection that is being established, because it will carry several.
-fn shares_new_connections(phase: &ServerPhase) -> bool {
-    phase.stream.backend.is_spop() || phase.forces_http2()
+fn shares_new_connections(stream: &Stream, carriage: Carriage) -> bool {
+    match carriage {
+        Carriage::Agent | Carriage::Http2 => true,
+        Carriage::Application => applications::places(stream) > 1,
+        Carriage::Negotiated => false,
+    }
+}
+
+/// The result for a body of unknown length that exceeds a buffer.
+#[cold]
+fn refuse_unknown_length(stream: &mut Stream) -> StreamError {
+    stream.counts().count_bad_request();
+    stream.rules.stopped_by = StoppedBy::Option(RefusingOption::ApplicationBody);
+    StreamError::error(411, By::Proxy, During::Connect)
+}
+
+/// How a server's connections carry streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Carriage {
+    /// One stream at a time, or HTTP/2 if TLS negotiates it.
+    Negotiated,
+    Http2,
+    /// Exchanges with an agent (SPOP).
+    Agent,
+    /// Requests to an application (FastCGI).
+    Application,
 }
 
 /// The properties of a connection that uses at least one of them.

@@ -344,7 +344,7 @@ pub(crate) fn give(stream: &Stream, mut upstream: Upstream) {
     if !may_reuse(&lease.server().settings().pool, upstream.requests) {
         return;
     }
-    if upstream.connector.shared().is_some() {
+    if upstream.connector.is_carried() {
         return give_shared(stream, upstream);
     }
     let shared = stream.backend.servers().settings().http_reuse != Reuse::Never;
@@ -554,10 +554,11 @@ fn keep_own(stream: &Stream, upstream: Upstream) {
 
 /// Releases a stream's slot on a shared connection. A private connection is kept for its client's next request.
 #[cold]
-fn give_shared(stream: &Stream, upstream: Upstream) {
-    let Some(shared) = upstream.connector.shared() else { return };
-    if upstream.private && !shared.multiplexer().is_closing() {
-        let connector = StreamConnector::from(shared.another());
+fn give_shared(stream: &Stream, mut upstream: Upstream) {
+    upstream.connector.complete();
+    if upstream.private
+        && let Some(connector) = upstream.connector.another()
+    {
         keep_own(stream, Upstream { connector, counted: (0, 0), ..upstream });
     }
 }
@@ -575,7 +576,7 @@ pub(super) fn take_own(stream: &Stream, key: u64) -> Option<Upstream> {
 fn is_fresh(connector: &mut StreamConnector) -> bool {
     match connector.connection_mut() {
         Some(connection) => connection.is_fresh(),
-        None => connector.shared().is_some_and(|shared| !shared.multiplexer().is_closing()),
+        None => connector.another().is_some(),
     }
 }
 

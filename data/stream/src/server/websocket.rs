@@ -38,6 +38,8 @@ impl ServerPhase {
             tls.options.protocols.as_ref()?.iter().any(|name| &**name == "http/1.1").then_some(Protocol::H1)
         };
         match settings.web_socket {
+            // Applications know no upgrades.
+            _ if settings.protocol == Some(Protocol::Fcgi) => None,
             WebSocket::H1 => Some(Protocol::H1),
             WebSocket::H2 => Some(Protocol::H2),
             WebSocket::Auto if settings.protocol.is_some() => None,

@@ -71,6 +71,10 @@ pub enum RefusingOption {
     HeaderNames,
     /// `option checkcache`.
     CheckCache,
+    /// `use-fcgi-app`: the body is longer than a buffer, and its length is unknown.
+    ApplicationBody,
+    /// `path-info` of an application: the path has characters that the expression cannot see.
+    ApplicationPath,
 }
 
 impl StoppedBy {
@@ -79,6 +83,12 @@ impl StoppedBy {
         match self {
             StoppedBy::Option(RefusingOption::HeaderNames) => Some("option http-restrict-req-hdr-names"),
             StoppedBy::Option(RefusingOption::CheckCache) => Some("option checkcache"),
+            StoppedBy::Option(RefusingOption::ApplicationBody) => {
+                Some("use-fcgi-app (the length of the body is unknown, and it exceeds a buffer)")
+            }
+            StoppedBy::Option(RefusingOption::ApplicationPath) => {
+                Some("path-info (the path has an invalid escape, a line end or a NUL)")
+            }
             StoppedBy::Nobody | StoppedBy::Rule => None,
         }
     }

@@ -72,7 +72,7 @@ impl ServerSide {
         self.upstream.as_ref().is_some_and(|upstream| upstream.connector.is_broken())
     }
 
-    /// Whether the stream uses a shared (HTTP/2) connection.
+    /// Whether the stream uses an HTTP/2 connection.
     pub(crate) fn is_shared(&self) -> bool {
         self.upstream.as_ref().is_some_and(|upstream| upstream.connector.shared().is_some())
     }
@@ -121,11 +121,7 @@ impl ServerSide {
     /// The connection's descriptor number. -1 without one.
     pub(crate) fn descriptor(&self) -> i32 {
         let Some(upstream) = &self.upstream else { return -1 };
-        match (upstream.connector.descriptor(), upstream.connector.shared()) {
-            (Some(descriptor), _) => descriptor.as_fd().as_raw_fd(),
-            (None, Some(shared)) => shared.multiplexer().descriptor(),
-            (None, None) => -1,
-        }
+        upstream.connector.with_descriptor(|descriptor| descriptor.as_fd().as_raw_fd()).unwrap_or(-1)
     }
 
     /// Keeps facts about a connection for the log.

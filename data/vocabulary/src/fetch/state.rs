@@ -2,13 +2,24 @@
 
 use weir_expr::SampleType::{Bool, Int, Str};
 use weir_expr::{FetchDecl, FetchResult, Needs};
+use weir_model::FcgiApplication;
 
 use super::access::of_stream;
 use super::values::{copied, gauge, number, text_if, truth};
 use super::{FetchRow, row, valid};
+use crate::view::FetchView;
 
 const fn running(name: &'static str, output: weir_expr::SampleType, help: &'static str) -> FetchDecl {
     FetchDecl::new(name, output, help).valid(valid::RUNNING)
+}
+
+const fn application(name: &'static str, help: &'static str) -> FetchDecl {
+    FetchDecl::new(name, Str, help).valid(valid::REQUEST).needs(Needs::HTTP_REQUEST)
+}
+
+/// The application of the stream's backend. None before the backend is chosen.
+fn application_of(view: &dyn FetchView) -> Option<&FcgiApplication> {
+    view.backend()?.config.settings.application.as_deref()
 }
 
 pub(super) const ROWS: &[FetchRow] = &[
@@ -85,6 +96,13 @@ pub(super) const ROWS: &[FetchRow] = &[
             .needs(Needs::BACKEND),
         |view, _, _| view.backend().map_or(FetchResult::Missing, |backend| number(backend.config.id)),
     ),
+    row(
+        application("fcgi.docroot", "The document root of the backend's FastCGI application"),
+        |view, _, _| text_if(application_of(view).map(|application| application.docroot.as_bytes())),
+    ),
+    row(application("fcgi.index", "The index script of the backend's FastCGI application"), |view, _, _| {
+        text_if(application_of(view).and_then(|application| application.index.as_deref()).map(str::as_bytes))
+    }),
     row(
         FetchDecl::new("srv_name", Str, "The name of the server").valid(valid::SERVER).needs(Needs::SERVER),
         |view, _, _| view.server().map_or(FetchResult::Missing, |server| copied(server.name().as_bytes())),

@@ -1,0 +1,54 @@
+//! Requests to FastCGI applications: their parameters, and what applications write to their error output (manual, 10; RFC 3875, 4.1).
+//!
+//! A server with `proto fcgi` gets the parameters in place of the request's head. Everything else of a stream is as with HTTP servers, so a
+//! backend may have servers of both kinds: a field that is hidden from applications reaches HTTP servers.
+
+mod errors;
+mod parameters;
+
+use weir_mux::ApplicationStream;
+
+pub(crate) use errors::ErrorLog;
+
+use crate::ending::{By, During};
+use crate::stream::{PhaseResult, Stream, StreamError};
+
+/// Whether the request's body has an unknown length. An application needs the length before it begins: one that reads until the end would be
+/// held by a slow client.
+pub(crate) fn needs_length(stream: &Stream) -> bool {
+    stream.backend.application.is_some()
+        && stream.request.is_known()
+        && !stream.request.body.is_complete()
+        && stream.request.message.head.content_length().is_none()
+}
+
+/// Writes the parameters that the application gets in place of the head. `kept` is the length of a body that is kept for a retry.
+///
+/// # Errors
+/// 400 for a path that the application cannot divide. Also if the client left.
+#[cold]
+pub(crate) fn prepare(stream: &mut Stream, kept: Option<u64>) -> PhaseResult {
+    let body = &stream.request.body;
+    let known = match kept {
+        None if body.is_done() => Some(0),
+        None => stream.request.message.head.content_length(),
+        kept => kept,
+    };
+    // A body of unknown length was refused before the connection, unless it is complete.
+    let known = known.or_else(|| body.is_complete().then(|| body.payload()));
+    let Some(length) = known else { return Err(StreamError::close(By::Internal, During::Headers)) };
+    // Applications do not send `100 Continue`.
+    stream.inspection().send_continue()?;
+    let mut params =
+        request_of(stream).map(|request| std::mem::take(request.params_mut())).unwrap_or_default();
+    parameters::write(stream, length, &mut params)?;
+    if let Some(request) = request_of(stream) {
+        *request.params_mut() = params;
+    }
+    Ok(())
+}
+
+/// The stream's request on a connection to an application.
+fn request_of(stream: &mut Stream) -> Option<&mut ApplicationStream> {
+    stream.server.upstream.as_mut()?.connector.application_mut()
+}
