@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use weir_backend::{Backend, BackendNews, Server};
-use weir_checks::{IdleConnection, ProcessView};
+use weir_checks::{ApplicationConnection, IdleConnection, ProcessView};
 use weir_expr::{LogFormat, ObjectLookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
+use weir_net::Connection;
 use weir_stream::instance::Instance;
 use weir_vocabulary::Objects;
 
@@ -39,6 +40,17 @@ impl ProcessView for CheckedProcess {
             let connection = (idle.connection, idle.requests);
             weir_stream::server::idle::keep_of_check(proxy, server, key, connection);
         }
+    }
+
+    fn connect_application(
+        &self,
+        backend: &Backend,
+        connection: Connection,
+    ) -> Option<ApplicationConnection> {
+        let proxy = self.instance.proxies.get(backend.settings().place)?;
+        let application = proxy.application.as_ref()?;
+        let connection = weir_stream::server::applications::connect_check(application, connection);
+        Some(ApplicationConnection { connection, application: Arc::clone(&application.config) })
     }
 
     fn node(&self) -> &str {

@@ -40,7 +40,7 @@ pub(crate) struct ConnectionRequest<'w> {
     pub(crate) port: Option<u16>,
     /// The host of the following requests. Used as SNI unless the settings have one.
     pub(crate) host: Option<&'w [u8]>,
-    /// Whether the connection is for HTTP/1 or HTTP/2.
+    /// Whether the connection is for HTTP/1, HTTP/2 or FastCGI.
     pub(crate) is_http: bool,
     /// Whether the check sends first.
     pub(crate) speaks_first: bool,
@@ -57,10 +57,20 @@ impl<'w> ConnectionRequest<'w> {
 #[derive(Debug)]
 pub(crate) struct CheckConnection {
     pub(crate) connection: Connection,
-    /// The limits of HTTP/2, if the connection uses HTTP/2.
-    pub(crate) http2: Option<Http2Bounds>,
+    pub(crate) protocol: CheckProtocol,
     /// Whether the connection's socket can be reused afterwards.
     pub(crate) socket: SocketReuse,
+}
+
+/// The protocol of a check's connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum CheckProtocol {
+    /// HTTP/1, or the bytes of rules.
+    Bytes,
+    /// HTTP/2, with these limits.
+    Http2(Http2Bounds),
+    /// FastCGI.
+    Application,
 }
 
 /// The address family of a socket that can be reused for another connection. `None` if it cannot.
@@ -110,15 +120,18 @@ impl Attempt<'_> {
             // An explicit `connect` rule uses a configured name or no SNI, never the request's host (manual, "check-sni-auto").
             let host = wanted.host.filter(|_| tls.takes_host && !wanted.said.is_written);
             let name = tls.server_name.as_deref().map(str::as_bytes).or(host);
-            let http2 = wanted.is_http && dial.protocol != Some(Protocol::H1);
+            let http2 = wanted.is_http && !matches!(dial.protocol, Some(Protocol::H1 | Protocol::Fcgi));
             secure((tls, http2), name, &mut connection, deadline).await?;
         }
-        let is_http2 = match dial.protocol {
-            None => connection.tls().is_some_and(|facts| facts.protocol.as_deref() == Some(b"h2")),
-            forced => forced == Some(Protocol::H2),
+        let agrees_on_http2 = connection.tls().is_some_and(|facts| facts.protocol.as_deref() == Some(b"h2"));
+        let protocol = match dial.protocol {
+            _ if !wanted.is_http => CheckProtocol::Bytes,
+            Some(Protocol::Fcgi) => CheckProtocol::Application,
+            Some(Protocol::H2) => CheckProtocol::Http2(dial.http2),
+            None if agrees_on_http2 => CheckProtocol::Http2(dial.http2),
+            _ => CheckProtocol::Bytes,
         };
-        let http2 = (wanted.is_http && is_http2).then_some(dial.http2);
-        Ok(CheckConnection { connection, http2, socket: SocketReuse(family) })
+        Ok(CheckConnection { connection, protocol, socket: SocketReuse(family) })
     }
 
     /// Sends the PROXY header, if there is one.

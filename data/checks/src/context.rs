@@ -26,7 +26,7 @@ pub(crate) struct CheckContext<'c> {
     variables: VariableStore,
     /// `unique-id`. `None` before its first use.
     unique_id: Option<Vec<u8>>,
-    /// The connection of the check, or an HTTP/2 stream of it.
+    /// The connection of the check, or a stream of it over HTTP/2 or FastCGI.
     pub(crate) connector: StreamConnector,
     /// Number of requests that the connection served before the check.
     pub(crate) earlier_requests: u32,
@@ -82,7 +82,7 @@ impl FetchView for CheckContext<'_> {
 
     fn server_connection(&self) -> Option<ServerConnection<'_>> {
         let connector = &self.connector;
-        let is_connected = connector.connection().is_some() || connector.shared().is_some();
+        let is_connected = connector.connection().is_some() || connector.is_carried();
         let (reused, requests) = (self.earlier_requests > 0, self.earlier_requests.saturating_add(1));
         is_connected.then_some(ServerConnection { connector, reused, requests })
     }

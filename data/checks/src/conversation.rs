@@ -19,11 +19,12 @@ use weir_net::{ConnectionFault, ReceiveOutcome};
 use weir_sched::{Tick, now, wait};
 use weir_sys::Errno;
 
-use crate::attempt::{self, Attempt, CheckConnection, ConnectionRequest, SocketReuse};
+use crate::application::ApplicationConnection;
+use crate::attempt::{self, Attempt, CheckConnection, CheckProtocol, ConnectionRequest, SocketReuse};
 use crate::context::CheckContext;
 use crate::expected::{self, Examination};
-use crate::form::RequestForm;
-use crate::http2::{Http2Connection, Http2Request};
+use crate::form::{MessageRequest, RequestForm};
+use crate::http2::Http2Connection;
 use crate::load::{CheckStep, take_apart};
 use crate::own;
 use crate::request;
@@ -36,8 +37,8 @@ pub(crate) struct CheckDialogue<'c> {
     attempt: &'c Attempt<'c>,
     script: &'c Script,
     context: CheckContext<'c>,
-    /// The HTTP/2 connection, if the context's connector is one of its streams.
-    http2: Option<Http2Connection>,
+    /// The connection that carries the context's connector, if that is a stream.
+    carrier: CheckCarrier,
     /// Whether the connection's socket can be reused afterwards.
     socket: SocketReuse,
     /// The deadline of the current step.
@@ -60,7 +61,7 @@ impl<'c> CheckDialogue<'c> {
             attempt,
             script,
             context: CheckContext::new(attempt.view, &attempt.plan.backend, attempt.server),
-            http2: None,
+            carrier: CheckCarrier::Itself,
             socket: SocketReuse::default(),
             deadline: Tick::NEVER,
             method: Method::Options,
@@ -209,7 +210,7 @@ impl<'c> CheckDialogue<'c> {
     async fn begin(&mut self, takes_idle: bool) -> Result<(), CheckFinding> {
         if takes_idle && let Some((lent, connector)) = BorrowedConnection::take(self.attempt) {
             self.forget();
-            self.http2 = None;
+            self.carrier = CheckCarrier::Itself;
             self.has_answer = false;
             self.deadline = self.attempt.answer_deadline();
             self.context.earlier_requests = lent.requests();
@@ -226,7 +227,7 @@ impl<'c> CheckDialogue<'c> {
 
     async fn connect(&mut self, said: &CheckConnect, following: &[CheckRule]) -> Result<(), CheckFinding> {
         self.end_connection();
-        self.http2 = None;
+        self.carrier = CheckCarrier::Itself;
         (self.lent, self.has_answer) = (None, false);
         self.context.earlier_requests = 0;
         self.forget();
@@ -247,18 +248,33 @@ impl<'c> CheckDialogue<'c> {
         let next = following.iter().find(|rule| !is_silent(rule));
         let speaks_first = next.is_some_and(|rule| !matches!(rule.action, CheckAction::Expect(_)));
         let wanted = ConnectionRequest { said, port, host: host.as_deref(), is_http, speaks_first };
-        let CheckConnection { connection, http2, socket } = self.attempt.connect(wanted).await?;
+        let CheckConnection { connection, protocol, socket } = self.attempt.connect(wanted).await?;
         self.socket = socket;
         self.deadline = self.attempt.answer_deadline();
-        match http2 {
-            None => self.context.connector = StreamConnector::own(connection),
-            Some(bounds) => {
-                let http2 = Http2Connection::new(connection, bounds);
-                self.context.connector = http2.stream();
-                self.http2 = Some(http2);
+        self.carrier = match protocol {
+            CheckProtocol::Bytes => {
+                self.context.connector = StreamConnector::own(connection);
+                return Ok(());
             }
-        }
+            CheckProtocol::Http2(bounds) => CheckCarrier::Http2(Http2Connection::new(connection, bounds)),
+            CheckProtocol::Application => {
+                let Attempt { view, plan, .. } = self.attempt;
+                let application = view.connect_application(&plan.backend, connection);
+                // `check-proto fcgi` in a backend without an application.
+                CheckCarrier::Application(application.ok_or(CheckFinding::new(CheckStatus::SocketError))?)
+            }
+        };
+        self.open_stream();
         Ok(())
+    }
+
+    /// Replaces the connector by another stream of its connection, if it is a stream.
+    fn open_stream(&mut self) {
+        self.context.connector = match &self.carrier {
+            CheckCarrier::Itself => return,
+            CheckCarrier::Http2(connection) => connection.stream(),
+            CheckCarrier::Application(connection) => connection.stream(),
+        };
     }
 
     /// Discards all received bytes.
@@ -298,14 +314,22 @@ impl<'c> CheckDialogue<'c> {
     }
 
     async fn send_request(&mut self, said: &HttpRequest) -> Result<(), CheckFinding> {
-        if self.http2.is_none() {
+        if matches!(self.carrier, CheckCarrier::Itself) {
             let text: Vec<u8> = self.make_request(said);
             return self.send(&text).await;
         }
-        let request: Http2Request = self.make_request(said);
+        let request: MessageRequest = self.make_request(said);
         self.forget();
-        if let Some(http2) = &self.http2 {
-            self.context.connector = http2.stream();
+        self.open_stream();
+        if let CheckCarrier::Application(connection) = &self.carrier {
+            let (connector, length) = (&mut self.context.connector, request.body.len() as u64);
+            let server = connector.peer_address();
+            let params = connector.application_mut().map(|stream| stream.params_mut());
+            let written =
+                params.map(|params| connection.parameters(&request.message, length, server.as_ref(), params));
+            if !matches!(written, Some(Ok(()))) {
+                return Err(CheckFinding::new(CheckStatus::SocketError));
+            }
         }
         request.send(&mut self.context.connector).map_err(broken)
     }
@@ -334,10 +358,7 @@ impl<'c> CheckDialogue<'c> {
             };
             let is_there = match is_there {
                 Ok(is_there) => is_there,
-                Err(RuleObstacle::TimedOut) => return Err(self.timed_out(rule, said)),
-                Err(RuleObstacle::Failed(finding)) => {
-                    return Err(self.at_step(finding, rule, &expected::rule_in_words(&said.what)));
-                }
+                Err(stop) => return Err(self.hindered(stop, rule, said)),
             };
             if is_there {
                 if self.script.style != Style::Http && self.complete && self.context.payload().is_empty() {
@@ -348,12 +369,18 @@ impl<'c> CheckDialogue<'c> {
                 }
             }
             if let Err(stop) = self.more().await {
-                match stop {
-                    RuleObstacle::TimedOut => return Err(self.timed_out(rule, said)),
-                    RuleObstacle::Failed(finding) => {
-                        return Err(self.at_step(finding, rule, &expected::rule_in_words(&said.what)));
-                    }
-                }
+                return Err(self.hindered(stop, rule, said));
+            }
+        }
+    }
+
+    /// The finding of a rule that cannot be evaluated.
+    fn hindered(&mut self, stop: RuleObstacle, rule: &CheckRule, said: &Expect) -> CheckFinding {
+        match stop {
+            RuleObstacle::TimedOut => self.timed_out(rule, said),
+            RuleObstacle::Unreadable => self.empty(rule),
+            RuleObstacle::Failed(finding) => {
+                self.at_step(finding, rule, &expected::rule_in_words(&said.what))
             }
         }
     }
@@ -486,6 +513,9 @@ impl<'c> CheckDialogue<'c> {
                 ReadHead::Complete => {}
                 ReadHead::Incomplete => return Ok(false),
                 ReadHead::Failed(fault) => return Err(RuleObstacle::Failed(broken(fault))),
+                ReadHead::Invalid(_) if matches!(self.carrier, CheckCarrier::Application(_)) => {
+                    return Err(RuleObstacle::Unreadable);
+                }
                 ReadHead::Ended | ReadHead::StartLineTooLarge | ReadHead::TooLarge | ReadHead::Invalid(_) => {
                     return Err(RuleObstacle::Failed(CheckFinding::new(CheckStatus::SocketError)));
                 }
@@ -512,7 +542,7 @@ impl<'c> CheckDialogue<'c> {
     async fn more(&mut self) -> Result<(), RuleObstacle> {
         let limit = self.attempt.view.objects().buffer_size();
         loop {
-            if let Some(http2) = &mut self.http2
+            if let CheckCarrier::Http2(http2) = &mut self.carrier
                 && http2.turn(&mut self.context.connector).await
                 && self.context.response.is_none()
             {
@@ -549,9 +579,19 @@ fn looks_at_body(said: &Expect) -> bool {
     matches!(said.what, Expected::Text(_) | Expected::TextFormat(_) | Expected::Regex(_))
 }
 
+/// The connection that carries the streams of a check.
+enum CheckCarrier {
+    /// The connector is the connection: HTTP/1, or the bytes of rules.
+    Itself,
+    Http2(Http2Connection),
+    Application(ApplicationConnection),
+}
+
 /// Why a rule cannot be evaluated.
 enum RuleObstacle {
     TimedOut,
+    /// An application's output is not a response.
+    Unreadable,
     Failed(CheckFinding),
 }
 

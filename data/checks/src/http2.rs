@@ -1,12 +1,9 @@
 //! Checks over HTTP/2. Each request of a check is a stream of its connection, which the check's task owns.
 
-use weir_http::Version;
 use weir_mux::trace::ConnectionIdentity;
-use weir_mux::{Message, Multiplexer, OwnerHandle, Pace, StreamConnector, TurnEnd};
-use weir_net::{Connection, ConnectionFault, SendOutcome};
+use weir_mux::{Multiplexer, OwnerHandle, Pace, StreamConnector, TurnEnd};
+use weir_net::Connection;
 use weir_sched::yield_now;
-
-use crate::form::RequestForm;
 
 /// Limits of check connections, the same as for the server's traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,48 +53,5 @@ impl Http2Connection {
 impl Drop for Http2Connection {
     fn drop(&mut self) {
         self.connection.0.leave();
-    }
-}
-
-/// A request for a stream.
-#[derive(Default)]
-pub(crate) struct Http2Request {
-    message: Message,
-    body: Vec<u8>,
-    /// Whether the head is larger than any server accepts.
-    is_too_large: bool,
-}
-
-impl Http2Request {
-    /// Sends the request on an unused stream.
-    ///
-    /// # Errors
-    /// If the request is too large, or the connection cannot send.
-    pub(crate) fn send(mut self, stream: &mut StreamConnector) -> Result<(), ConnectionFault> {
-        if self.is_too_large {
-            return Err(ConnectionFault::Protocol);
-        }
-        // Bytes beyond the flow control windows remain queued.
-        match self.message.send_whole(stream, &self.body, &mut Vec::new(), false) {
-            SendOutcome::Failed(fault) => Err(fault),
-            SendOutcome::All | SendOutcome::Part(_) => Ok(()),
-        }
-    }
-}
-
-impl RequestForm for Http2Request {
-    fn begin(&mut self, method: &[u8], uri: &[u8], _: &[u8]) {
-        self.is_too_large = self.message.head.start_request(method, uri, Version::HTTP_20).is_err();
-    }
-
-    fn field(&mut self, name: &[u8], value: &[u8]) {
-        self.is_too_large |= self.message.head.add(name, value).is_err();
-    }
-
-    fn end(&mut self, body: &[u8]) {
-        if !body.is_empty() {
-            self.message.head.note_content_length(body.len() as u64);
-        }
-        self.body.extend_from_slice(body);
     }
 }

@@ -14,6 +14,7 @@
 //! with `plan.rs` (the settings of a check), then `task.rs` (its task), `run.rs` (one run) and `conversation.rs` (the dialogue).
 
 mod agent;
+mod application;
 mod attempt;
 mod context;
 mod conversation;
@@ -34,6 +35,7 @@ mod schedule;
 mod script;
 mod task;
 
+pub use application::ApplicationConnection;
 pub use http2::Http2Bounds;
 pub use launcher::Launcher;
 pub use load::{CheckCounts, CheckLoad};

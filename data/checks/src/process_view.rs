@@ -7,6 +7,8 @@ use weir_expr::{LogFormat, ObjectLookup, ProcessFacts, SetCondition, TimeZone, V
 use weir_net::Connection;
 use weir_vocabulary::Objects;
 
+use crate::application::ApplicationConnection;
+
 /// An idle connection of the server's traffic.
 #[derive(Debug)]
 pub struct IdleConnection {
@@ -25,6 +27,10 @@ pub trait ProcessView: Send + Sync {
 
     /// Returns a connection to the server's traffic.
     fn keep_idle(&self, backend: &Backend, server: &Server, key: u64, idle: IdleConnection);
+
+    /// Turns a connection into one that carries requests to the FastCGI application of a backend. `None` without an application.
+    fn connect_application(&self, backend: &Backend, connection: Connection)
+    -> Option<ApplicationConnection>;
 
     /// The name of this node.
     fn node(&self) -> &str;

@@ -11,9 +11,15 @@ use weir_backend::{
     Backend, BackendNews, BackendSettings, CheckKind, CheckRules, CheckStatus, OperationalState, Server,
     ServerAddress, ServerKey, ServerSettings,
 };
-use weir_checks::{CheckLoad, CheckPlan, Checks, Dial, IdleConnection, Intervals, ProcessView, Timings};
-use weir_expr::{LogFormat, ObjectLookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
-use weir_model::Userlist;
+use weir_checks::{
+    ApplicationConnection, CheckLoad, CheckPlan, Checks, Dial, IdleConnection, Intervals, ProcessView,
+    Timings,
+};
+use weir_expr::{Location, LogFormat, ObjectLookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
+use weir_fcgi::ConnectionOptions;
+use weir_model::{FcgiApplication, Userlist};
+use weir_mux::ApplicationMultiplexer;
+use weir_net::Connection;
 use weir_sched::simulate::network::SimulatedNetwork;
 use weir_sched::{Class, WorkKind, now, sleep_until, spawn};
 use weir_sys::Address;
@@ -74,6 +80,17 @@ impl ProcessView for Listener {
     }
 
     fn keep_idle(&self, _: &Backend, _: &Server, _: u64, _: IdleConnection) {}
+
+    fn connect_application(&self, _: &Backend, connection: Connection) -> Option<ApplicationConnection> {
+        let options =
+            ConnectionOptions { get_values: false, keeps: true, multiplexes: false, max_requests: 1 };
+        let at = Location { file: "c.cfg".into(), line: 1 };
+        let application = FcgiApplication { docroot: "/srv".into(), ..FcgiApplication::new("a", at) };
+        Some(ApplicationConnection {
+            connection: ApplicationMultiplexer::new(connection, options, None),
+            application: Arc::new(application),
+        })
+    }
 
     fn node(&self) -> &str {
         "node"
