@@ -52,6 +52,9 @@ backend few
     stick-table type integer size 2 nopurge store gpc0
 backend stuck
     stick-table type ip size 1k expire 1h store server_id,http_req_cnt
+fcgi-app php
+    docroot /var/www
+    index index.php
 backend keys
     stick-table type ip size 1k expire 1h srvkey addr store server_key,gpc0
 """
@@ -131,6 +134,7 @@ User-Agent: agent (one, two)
 
 """, response=ANSWER, frontend=["capture request header x-a len 3", "capture request header x-none len 10", "capture response header server len 10",
                                 "unique-id-format %f-unique", "capture cookie a len 10"]),
+    "application": request("GET / HTTP/1.1\nHost: h\n\n", backend=["use-fcgi-app php", "server app 127.0.0.1:1 proto fcgi disabled"]),
     "bare": request("GET / HTTP/1.0\n\n"),
     "absolute": request("GET http://10.9.8.7:81/p/q?r=s HTTP/1.1\nHost: 10.9.8.7:81\n\n"),
     "with-user": request("GET http://u:p@10.9.8.7:81/p HTTP/1.1\nHost: 10.9.8.7:81\n\n"),

@@ -96,6 +96,11 @@ def test_lint_finds_unused_acls_and_sections(binary, folder):
     assert found_by_lint(binary, folder.file("a.cfg", text)) == (0, [])
     text = HEAD + FRONTEND + "    log backend@l local0\n    option httplog\nbackend t\n    stick-table type ip size 1k\nbackend l\n    mode log\n    server s udp@127.0.0.1:514\n"
     assert found_by_lint(binary, folder.file("a.cfg", text)) == (0, [])
+    # A backend uses an application.
+    app = "fcgi-app a\n    docroot /w\n"
+    use = FRONTEND + "    default_backend b\n" + BACKEND + "    use-fcgi-app a\n    server php 127.0.0.1:3 proto fcgi\n"
+    for text, found in ((app + use, []), (app.replace("app a", "app c") + app + use, [("fcgi-app c", "C721")])):
+        assert lines_found(binary, folder, HEAD + text) == found, text
     # An engine sends to the backend of its agent.
     engine = folder.file("engine.conf", "spoe-agent a\n    messages m\n    option set-on-error e\n    timeout processing 1s\n    use-backend b\n"
                          "spoe-message m\n    event on-client-session\n")

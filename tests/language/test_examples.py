@@ -526,10 +526,10 @@ def test_every_example_has_a_test_and_passes_lint(binary, folder):
     """No example has a secret, an unreachable rule or another finding of lint."""
     site = Authority(folder).issue("one.example")
     os.chmod(site, 0o600)
-    # Those with agents are in the folder of their protocol.
-    source = open(__file__).read() + open(os.path.join(ROOT, "tests", "spoe", "test_examples.py")).read()
+    # Those of SPOE and FastCGI are in the folders of their protocols.
+    source = "".join(open(path).read() for path in [__file__, *(os.path.join(ROOT, "tests", folder, "test_examples.py") for folder in ("spoe", "fastcgi"))])
     names = sorted(name for name in os.listdir(EXAMPLES) if name.endswith(".cfg"))
-    assert len(names) == 15, names
+    assert len(names) == 16, names
     log = os.path.join(folder.path, "dev-log")
     daemon = log_socket(log)
     for name in names:

@@ -147,10 +147,10 @@ def test_unsupported_check_proto_values_are_refused(binary, folder):
             ("option httpchk", "check-proto none", "uses an incompatible MUX protocol for the selected check type"),
             ("", "check-proto what", "'check-proto' :  unknown MUX protocol 'what'"),
             ("", "check-proto h2", "uses an incompatible MUX protocol for the selected check type"),
-            ("option httpchk", "check-proto fcgi", "'check-proto fcgi' is not implemented yet"),
+            ("option httpchk", "check-proto quic", "'check-proto quic' is not implemented yet"),
             ("option httpchk\n    http-check connect proto none", "", "'proto' : invalid MUX protocol 'none' for http-check."),
             ("option tcp-check\n    tcp-check connect proto h1", "", "'proto' : invalid MUX protocol 'h1' for tcp-check."),
-            ("option httpchk\n    http-check connect proto fcgi", "", "'http-check connect proto fcgi' is not implemented yet"),
+            ("option httpchk\n    http-check connect proto quic", "", "'http-check connect proto quic' is not implemented yet"),
             ("option httpchk\n    http-check connect alpn h3", "", "'alpn h3' is not implemented yet"),
             ("option tcp-check\n    tcp-check connect ssl", "", "no trust anchor"),
             ("", "check-ssl", "no trust anchor")):

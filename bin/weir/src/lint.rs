@@ -1,6 +1,6 @@
 //! `weir lint`: probable mistakes in a configuration that weir can serve.
 //!
-//! Finds unreachable rules, unused ACLs, unused backends, contradictory timeouts, world-readable secrets, conditions and limits that
+//! Finds unreachable rules, unused ACLs, unused FastCGI applications, unused backends, contradictory timeouts, world-readable secrets, conditions and limits that
 //! never apply, unreachable servers and log sockets, unknown protocols, compressed pages that may reveal secrets, and engines that fail open. Also reports the findings of `-c`, including the remarks
 //! of `-dD`. A finding is a guess that is almost always right. Where the running configuration could refute it (for example, a
 //! backend selected by a log-format expression), lint does not report anything.
@@ -65,6 +65,7 @@ struct LintSubject<'s> {
 fn inspect(subject: &LintSubject<'_>, known: &[Finding]) -> Vec<Finding> {
     let mut found = flow::unreached_rules(subject);
     found.extend(names::unused_acls(subject));
+    found.extend(names::unused_applications(subject));
     found.extend(flow::unchosen_backends(subject));
     found.extend(timeouts::contradictions(subject.config));
     found.extend(secrets::exposed(subject));

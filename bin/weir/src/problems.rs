@@ -501,6 +501,13 @@ static PROBLEMS: &[Problem] = &[
         &["never negotiated"],
     ),
     row(
+        "C406",
+        "a FastCGI application that is incomplete",
+        "A section 'fcgi-app' needs 'docroot'. A backend in 'mode http' names one application with 'use-fcgi-app', and its servers that speak \
+         FastCGI have 'proto fcgi'. Next to other filters, 'filter fcgi-app' is the place of the application.",
+        &["FCGI app", "fcgi-app supported per backend", "no docroot configured", "to use the fcgi-app"],
+    ),
+    row(
         "C404",
         "a setting that is doubtful together with others",
         "The message names the others. The configuration works, but perhaps not as intended.",
@@ -655,6 +662,12 @@ static PROBLEMS: &[Problem] = &[
          the file of the engine, and decide by its variable: 'http-request deny deny_status 503 if { var(txn.<prefix>.<name>) -m found }'.",
         &[],
     ),
+    row(
+        "C721",
+        "a FastCGI application that no backend uses",
+        "No 'use-fcgi-app' or 'filter fcgi-app' names it. Remove the section, or name it in the backend with its servers.",
+        &[],
+    ),
 ];
 
 #[cfg(test)]
@@ -678,6 +691,8 @@ mod tests {
                 "C302",
             ),
             ("[a.cfg:1] : 'server b/s' : could not resolve address 'unknown.invalid'.", "C601"),
+            ("proxy 'b': FCGI app configured but no FCGI server found.", "C406"),
+            ("fcgi-app 'a': no docroot configured.", "C406"),
             ("'x' doesn't take 'missing' but requires y", "C110"),
             ("something that nobody foresaw", "C000"),
         ] {

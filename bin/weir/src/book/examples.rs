@@ -550,6 +550,7 @@ fn every_listed_keyword_value_is_a_valid_configuration() {
                 ("log-proto", _) | ("mode", "log") | ("balance", "log-hash <converters>" | "sticky") => "log",
                 ("proto", "none") => "tcp",
                 ("proto", "spop") => "spop",
+                ("proto", "fcgi") => "fcgi",
                 _ => line.place,
             };
             let (verdict, said) = crate::manual::read(&lines::configuration(&line, ""));

@@ -259,6 +259,7 @@ static PLACES: &[(&str, &str, &str, &[WordPlace])] = &[
             WordPlace::Traces,
             WordPlace::CrtStore,
             WordPlace::Load,
+            WordPlace::FcgiApp,
         ],
     ),
     (

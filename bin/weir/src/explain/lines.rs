@@ -220,7 +220,8 @@ pub(crate) fn configuration(line: &ConfigLine, before: &str) -> String {
     let written = format!("{before}    {}\n", line.text);
     let at = |place| if line.place == place { written.as_str() } else { "" };
     if line.place.is_empty() {
-        return format!("{}\n", line.text);
+        let mandatory = if line.text.starts_with("fcgi-app ") { "    docroot /srv\n" } else { "" };
+        return format!("{}\n{mandatory}", line.text);
     }
     let around = AROUND.replace("@global@", at("global")).replace("@defaults@", at("defaults"));
     let mut text = format!(
@@ -230,21 +231,33 @@ pub(crate) fn configuration(line: &ConfigLine, before: &str) -> String {
         at("backend")
     );
     // The line may define the server itself.
-    if !line.text.starts_with("server app1 ") || matches!(line.place, "log" | "spop") {
+    if !line.text.starts_with("server app1 ") || matches!(line.place, "log" | "spop" | "fcgi") {
         text.push_str("    server app1 127.0.0.1:2\n");
     }
     let header = match line.place {
         "global" | "defaults" | "frontend" | "backend" => return text,
         "listen" if written.contains("spoe") => return text + &engine(line, &written),
+        "listen" if written.contains("fcgi-app") => of_application(line),
         "listen" => "listen all\n    bind 127.0.0.1:3\n    stick-table type ipv4 size 1k\n".to_owned(),
         "tcp" => "listen all\n    mode tcp\n    bind 127.0.0.1:3\n".to_owned(),
         "log" => "backend logs\n    mode log\n".to_owned(),
+        "fcgi" => "fcgi-app php\n    docroot /srv\nbackend scripts\n    use-fcgi-app php\n".to_owned(),
         "spop" => "backend agents\n    mode spop\n".to_owned(),
         "engine" | "spoe-agent" | "spoe-message" | "spoe-group" => return text + &engine(line, &written),
+        "fcgi-app" => "fcgi-app example\n    docroot /srv\n".to_owned(),
         place @ ("crt-store" | "traces") => format!("{place}\n"),
         place => format!("{place} example\n"),
     };
     text + &header + &written
+}
+
+/// The beginning of a proxy with a FastCGI server, which a line gives its application.
+#[cfg(test)]
+fn of_application(line: &ConfigLine) -> String {
+    let used = if line.text.starts_with("filter ") { "    use-fcgi-app php\n" } else { "" };
+    format!(
+        "fcgi-app php\n    docroot /srv\nlisten all\n    bind 127.0.0.1:3\n    server php1 127.0.0.1:4 proto fcgi\n{used}"
+    )
 }
 
 /// A proxy with an engine, the backends of its agents, and its file. `written` is the line, in the proxy or in the file.
@@ -362,6 +375,12 @@ pub(crate) const BEFORE: &[(WordPlace, &str, &str)] = &[
         "group",
         "    user a insecure-password z
     user b insecure-password z
+",
+    ),
+    (
+        WordPlace::FcgiApp,
+        "option max-reqs",
+        "    option mpxs-conns
 ",
     ),
     (

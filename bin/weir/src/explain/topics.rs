@@ -114,11 +114,12 @@ static TOPICS: &[Topic] = &[
         &["bind :443 ssl crt /etc/weir/site.pem alpn h2,http/1.1", "bind :8080 proto h2"],
         &["alpn", "proto"],
     ),
-    missing(
-        &["fastcgi", "php", "php-fpm"],
-        "fcgi-app",
-        "weir does not speak FastCGI yet: a section 'fcgi-app' is refused.",
-        &["fcgi-app"],
+    topic(
+        &["fastcgi", "fcgi", "php", "php-fpm", "cgi"],
+        "A section 'fcgi-app' describes the application: where its scripts are, and which parameters it gets. 'use-fcgi-app' names it in a \
+         backend, and 'proto fcgi' marks the servers that speak FastCGI.",
+        &["use-fcgi-app php"],
+        &["fcgi-app", "use-fcgi-app", "docroot", "path-info", "set-param", "proto"],
     ),
     topic(
         &[

@@ -1,8 +1,8 @@
-//! ACLs that are declared but never used.
+//! ACLs and FastCGI applications that are declared but never used.
 
 use weir_syntax::Line;
 
-use super::LintSubject;
+use super::{LintSubject, finding_at};
 use crate::findings::Finding;
 
 /// ACLs with a name not used on any other line of their section. ACLs with the same name count as one.
@@ -21,6 +21,25 @@ pub(super) fn unused_acls(subject: &LintSubject<'_>) -> Vec<Finding> {
         }
     }
     found
+}
+
+/// FastCGI applications that no backend uses, not even a disabled one.
+pub(super) fn unused_applications(subject: &LintSubject<'_>) -> Vec<Finding> {
+    let users = || subject.config.proxies.iter().filter_map(|proxy| proxy.settings.application.as_ref());
+    let unused = subject
+        .config
+        .applications
+        .iter()
+        .filter(|application| !users().any(|used| used.name == application.name));
+    unused
+        .map(|application| {
+            finding_at(
+                "C721",
+                &application.at,
+                format!("no backend uses the fcgi-app '{}'.", application.name),
+            )
+        })
+        .collect()
 }
 
 /// Whether a line tests an ACL, in its condition or in the arguments of the fetch `acl`.
