@@ -1,4 +1,5 @@
 """Requirements of a test. It is skipped if a program or a privilege is missing. left-out.tsv lists the permitted cases."""
+import glob
 import os
 import shutil
 
@@ -18,6 +19,14 @@ def installed(name):
     if path is None:
         pytest.skip(f"program {name}")
     return path
+
+
+def installed_as(pattern, name):
+    """The path of a program with a version in its file name, by a pattern. Skips the test if it is not installed."""
+    found = sorted(glob.glob(pattern))
+    if not found:
+        pytest.skip(f"program {name}")
+    return found[-1]
 
 
 def needs_root():

@@ -1,0 +1,289 @@
+"""Bodies of requests: of known and of unknown length, streamed and buffered, over HTTP/1 and HTTP/2."""
+import contextlib
+import os
+import subprocess
+import threading
+import time
+
+import pytest
+
+from lib.fastcgi import BEGIN, OK, PARAMS, STDIN, Application
+from lib.fcgi_world import read_answer
+from lib.http2 import DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PREFACE, RESET, SETTINGS, field, frame, frames
+from lib.needs import installed
+from lib.program import free_port, wait_until
+
+HEAD = b"POST /up HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+
+
+def chunked(body, size=1000, last=b"0\r\n\r\n"):
+    """A body in chunks."""
+    return b"".join(b"%x\r\n%s\r\n" % (len(body[at:at + size]), body[at:at + size]) for at in range(0, len(body), size)) + last
+
+
+def kinds(world):
+    """The kinds of all received records, of repeated ones the first."""
+    found = [record.kind for record in world.application.records]
+    return [kind for at, kind in enumerate(found) if at == 0 or kind != found[at - 1]]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT"])
+@pytest.mark.parametrize("size", [0, 1, 5, 16000, 16384, 65535, 65536, 100_000])
+def test_bodies_of_known_length(build, method, size):
+    world, body = build().serve(), os.urandom(size)
+    assert world.ask("/up", f"Content-Length: {size}", method=method, body=body).status == 200
+    request = world.application.wait_for(1)[0]
+    assert request.body == body and request.complete and request.params["CONTENT_LENGTH"] == str(size)
+    # An empty record ends each stream, also that of an empty body.
+    assert kinds(world) == [BEGIN, PARAMS, STDIN] and not world.application.records[-1].content
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+def test_requests_without_a_body_end_stdin(build, method):
+    world = build().serve()
+    world.params("/x", method=method)
+    assert world.application.last.complete and world.application.last.params["CONTENT_LENGTH"] == "0"
+
+
+def test_a_body_of_a_megabyte(build):
+    world, body = build().serve(), os.urandom(1_000_000)
+    assert world.ask("/up", "Content-Length: 1000000", method="POST", body=body).status == 200
+    assert world.application.last.body == body
+
+
+def test_a_body_that_arrives_byte_by_byte(build):
+    world = build().serve()
+    with world.connect() as client:
+        for byte in HEAD + b"Content-Length: 20\r\n\r\n" + b"b" * 20:
+            client.sendall(bytes([byte]))
+            time.sleep(0.001)
+        assert read_answer(client).status == 200
+    assert world.application.last.body == b"b" * 20
+
+
+def test_a_body_of_known_length_is_streamed(build):
+    """The application sees the first part before the second is sent."""
+    world = build().serve()
+    with world.connect() as client:
+        client.sendall(HEAD + b"Content-Length: 10\r\n\r\nhello")
+        arrived = wait_until(lambda: any(request.body == b"hello" for request in world.application.requests), 0.5 if world.haproxy else 5)
+        assert arrived == world.want(True, False, "streamed bodies")
+        client.sendall(b"world")
+        assert read_answer(client).status == 200
+    assert world.application.last.body == b"helloworld"
+
+
+def test_an_answer_before_the_body_is_complete(build):
+    world = build(Application(early=True)).serve()
+    with world.connect() as client:
+        client.sendall(HEAD + b"Content-Length: 1000000\r\n\r\n" + b"b" * 20000)
+        answer = read_answer(client)
+        assert (answer.status, answer.body) == (200, b"ok")
+
+
+# Unknown lengths.
+
+@pytest.mark.parametrize("size", [0, 1, 1000, 14000])
+def test_bodies_of_unknown_length_are_buffered_for_their_length(build, size):
+    world, body = build().serve(), os.urandom(size)
+    assert world.ask("/up", "Transfer-Encoding: chunked", method="POST", body=chunked(body)).status == 200
+    request = world.application.last
+    assert (request.params["CONTENT_LENGTH"], request.body) == (str(size), body)
+    assert "HTTP_TRANSFER_ENCODING" not in request.params
+
+
+def test_a_slow_body_of_unknown_length_does_not_occupy_the_application(build):
+    world = build().serve()
+    with world.connect() as client:
+        client.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
+        time.sleep(0.2)
+        assert not world.application.conversations
+        client.sendall(b"5\r\nworld\r\n0\r\n\r\n")
+        assert read_answer(client).status == 200
+    assert world.application.last.params["CONTENT_LENGTH"] == "10" and world.application.last.body == b"helloworld"
+
+
+def test_many_slow_bodies_of_unknown_length_leave_the_application_free(build):
+    world = build().serve(global_lines="maxconn 2000")
+    clients = [world.connect() for _ in range(300)]
+    for client in clients:
+        client.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
+    assert world.params("/x")["REQUEST_URI"] == "/x"
+    assert len(world.application.conversations) == 1
+    for client in clients:
+        client.close()
+
+
+@pytest.mark.parametrize("size", [17000, 20000, 100_000])
+def test_bodies_of_unknown_length_above_the_bound_are_refused(build, size):
+    world = build().serve()
+    with world.connect() as client:
+        client.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + chunked(b"b" * size)[:18000])
+        answer = read_answer(client)
+    # HAProxy sometimes closes before its answer is out.
+    assert answer.status in world.want({411}, {400, 0}, "length required")
+    assert world.logged().status == world.want(411, 400, "length required")
+    # Nothing reaches the application, not even a request that it would have to give up.
+    assert not any(request.items for request in world.application.requests)
+    assert world.params("/next")["REQUEST_URI"] == "/next"
+
+
+def test_the_bound_is_the_size_of_a_buffer(build):
+    world = build().serve(global_lines="tune.bufsize 65536")
+    assert world.ask("/up", "Transfer-Encoding: chunked", method="POST", body=chunked(b"b" * 50000, 5000)).status == 200
+    assert world.application.last.params["CONTENT_LENGTH"] == "50000"
+
+
+def test_trailers_of_a_request_are_dropped(build):
+    world = build().serve()
+    body = chunked(b"hello", last=b"0\r\nX-Trailer: t\r\n\r\n")
+    assert world.ask("/up", "Transfer-Encoding: chunked", method="POST", body=body).status == 200
+    assert world.application.last.body == b"hello" and "HTTP_X_TRAILER" not in world.application.last.params
+
+
+def test_an_invalid_chunk_reaches_no_application(build):
+    world = build().serve()
+    assert world.ask("/up", "Transfer-Encoding: chunked", method="POST", body=b"5\r\nhello\r\nzz\r\n").status == 400
+    assert not any(request.complete for request in world.application.requests)
+
+
+# Expect.
+
+def test_expect_100_continue(build):
+    world = build().serve()
+    with world.connect() as client:
+        client.sendall(HEAD + b"Expect: 100-continue\r\nContent-Length: 5\r\n\r\n")
+        client.settimeout(5)
+        assert client.recv(1000).startswith(b"HTTP/1.1 100 ")
+        client.sendall(b"hello")
+        assert read_answer(client).status == 200
+    assert world.application.last.body == b"hello" and "HTTP_EXPECT" not in world.application.last.params
+
+
+# HTTP/2.
+
+def curl(world, port, *arguments, data=b""):
+    """The status of a request of curl over HTTP/2 without TLS."""
+    command = [installed("curl"), "-s", "-m", "10", "--http2-prior-knowledge", "-w", "%{http_code} %{http_version}", "-o", "/dev/null", *arguments,
+               f"http://127.0.0.1:{port}/up"]
+    return subprocess.run(command, input=data, capture_output=True, timeout=20).stdout.decode()
+
+
+def serve_http2(build):
+    """A world, and the port of its listener for HTTP/2."""
+    world, port = build(), free_port()
+    world.serve(frontend=f"bind 127.0.0.1:{port} proto h2")
+    return world, port
+
+
+@pytest.mark.parametrize("size", [0, 5, 100_000])
+def test_http2_with_a_length(build, size):
+    world, port = serve_http2(build)
+    path = world.folder.file("body", "b" * size)
+    assert curl(world, port, "-X", "POST", "--data-binary", f"@{path}") == "200 2"
+    request = world.application.last
+    assert request.body == b"b" * size and request.params["CONTENT_LENGTH"] == str(size) and request.complete
+    assert request.params["SERVER_PROTOCOL"] == "HTTP/2.0" and request.params["SERVER_NAME"] == f"127.0.0.1:{port}"
+
+
+@pytest.mark.parametrize("size", [0, 5, 10_000])
+def test_http2_without_a_length(build, size):
+    world, port = serve_http2(build)
+    assert curl(world, port, "-T", "-", data=b"b" * size) == "200 2"
+    assert world.application.last.body == b"b" * size and world.application.last.params["CONTENT_LENGTH"] == str(size)
+
+
+def test_http2_without_a_length_above_the_bound(build):
+    """The answer comes before the stream is reset. curl 7.88 looks at the reset first, so the client is our own."""
+    world, port = serve_http2(build)
+    with world.connect(port=port) as client:
+        block = b"".join(field(name, value) for name, value in ((":method", "POST"), (":scheme", "http"), (":path", "/up"), (":authority", "x")))
+        client.sendall(PREFACE + frame(SETTINGS) + frame(HEADERS, END_HEADERS, 1, block) + frame(DATA, 0, 1, b"b" * 16000) + frame(DATA, 0, 1, b"b" * 16000))
+        seen = []
+        for kind, _, stream, _ in frames(client, 2):
+            if stream == 1 and kind in (HEADERS, DATA, RESET):
+                seen.append(kind)
+            if kind == RESET or kind == GOAWAY:
+                break
+    assert world.logged().status == world.want(411, 400, "length required")
+    assert seen[0] == HEADERS
+    assert not any(request.items for request in world.application.requests)
+
+
+def test_http2_without_a_body(build):
+    world, port = serve_http2(build)
+    assert curl(world, port) == "200 2" and curl(world, port, "-X", "POST") == "200 2"
+    assert [request.complete for request in world.application.requests] == [True, True]
+    assert world.application.requests[0].params["HTTP_HOST"] == f"127.0.0.1:{port}"
+
+
+def test_http2_streams_at_the_same_time(build):
+    def answer(talk, request):
+        time.sleep(0.1)
+        return b"\r\n" + request.params["QUERY_STRING"].encode()
+    world, port = build(Application(answer, concurrent=True)), free_port()
+    world.serve(frontend=f"bind 127.0.0.1:{port} proto h2", backend="http-reuse always", app="option mpxs-conns\n    option max-reqs 5")
+    with world.connect(port=port) as client:
+        client.sendall(PREFACE + frame(SETTINGS))
+        for stream in range(1, 60, 2):
+            block = b"".join(field(name, value) for name, value in ((":method", "GET"), (":scheme", "http"), (":path", f"/x?{stream}"),
+                                                                     (":authority", "x")))
+            client.sendall(frame(HEADERS, END_STREAM | END_HEADERS, stream, block))
+        bodies, ended = {}, set()
+        for kind, flags, stream, payload in frames(client):
+            if kind == DATA:
+                bodies[stream] = bodies.get(stream, b"") + payload
+            if kind in (DATA, HEADERS) and flags & END_STREAM:
+                ended.add(stream)
+            if len(ended) == 30:
+                break
+    assert bodies == {stream: str(stream).encode() for stream in range(1, 60, 2)}
+    assert len(world.application.conversations) < 30
+
+
+# Applications that do not read.
+
+def test_an_application_that_never_reads_a_body_but_answers(build):
+    def script(talk):
+        talk.reply(talk.next_request(head=True), OK)
+        time.sleep(2)
+    world = build(Application(script=script)).serve()
+    with world.connect() as client:
+        client.sendall(HEAD + b"Content-Length: 20000000\r\n\r\n")
+
+        def upload():
+            # The program may close once it has answered.
+            with contextlib.suppress(OSError):
+                client.sendall(b"b" * 20_000_000)
+        sender = threading.Thread(target=upload)
+        sender.start()
+        assert read_answer(client).status == 200
+    sender.join(10)
+
+
+def test_an_application_that_never_reads_times_out(build):
+    def script(talk):
+        talk.next_request(head=True)
+        time.sleep(5)
+    world = build(Application(script=script)).serve(server_timeout="300ms")
+    with world.connect() as client:
+        client.sendall(HEAD + b"Content-Length: 100000\r\n\r\n" + b"b" * 100_000)
+        assert read_answer(client).status in (502, 504)
+
+
+def test_the_memory_of_a_stalled_upload_is_bounded(build):
+    def script(talk):
+        talk.next_request(head=True)
+        time.sleep(5)
+    world = build(Application(script=script)).serve(server_timeout="10s")
+    before = world.program.resident_kb()
+    with world.connect() as client:
+        client.sendall(HEAD + b"Content-Length: 100000000\r\n\r\n")
+        client.settimeout(1)
+        sent = 0
+        try:
+            while sent < 50_000_000:
+                sent += client.send(b"b" * 65536)
+        except TimeoutError:
+            pass
+        assert sent < 50_000_000 and world.program.resident_kb() - before < 8000

@@ -1,0 +1,305 @@
+"""Connections to applications: kept, closed, shared by several requests, and their limits by configuration and GET_VALUES."""
+import threading
+import time
+
+import pytest
+
+from lib.fastcgi import (CANT_MPX_CONN, GET_VALUES_RESULT, STDOUT, UNKNOWN_TYPE, Application, end, pairs, record)
+from lib.fcgi_world import read_answer
+from lib.program import wait_until
+
+TYPE = b"Content-Type: a/b\r\n\r\n"
+ALWAYS = "http-reuse always"
+
+
+def echo(talk, request):
+    """The path of the request."""
+    return TYPE + request.params["SCRIPT_NAME"].encode()
+
+
+def slow(talk, request):
+    """The path of the request, after a while."""
+    time.sleep(0.2)
+    return echo(talk, request)
+
+
+class Most:
+    """An answer that counts how many requests a connection had at once."""
+
+    def __init__(self, seconds=0.2):
+        self.seconds, self.most, self.lock = seconds, 0, threading.Lock()
+        self.inside = {}
+
+    def __call__(self, talk, request):
+        with self.lock:
+            self.inside[talk.number] = self.inside.get(talk.number, 0) + 1
+            self.most = max(self.most, self.inside[talk.number])
+        time.sleep(self.seconds)
+        with self.lock:
+            self.inside[talk.number] -= 1
+        return echo(talk, request)
+
+
+def together(world, count):
+    """Status and body of requests at the same time, by path."""
+    found = {}
+
+    def one(number):
+        answer = world.ask(f"/{number}")
+        found[number] = (answer.status, answer.body)
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def own(count):
+    """What [`together`] returns where each request gets its own answer."""
+    return {number: (200, b"/%d" % number) for number in range(count)}
+
+
+# keep-conn.
+
+def test_a_connection_is_kept(build):
+    world = build(Application(echo)).serve(backend=ALWAYS)
+    for number in range(6):
+        assert world.ask(f"/{number}").body == b"/%d" % number
+    requests = world.application.requests
+    assert {request.connection for request in requests} == {1} and {request.flags for request in requests} == {1}
+    # An id is not used again at once: records that come late do not belong to another request.
+    numbers = [request.number for request in requests]
+    assert 0 not in numbers and all(one != other for one, other in zip(numbers, numbers[1:]))
+
+
+def test_a_client_that_stays_uses_its_connection_again(build):
+    """http-reuse safe: only the first request of a client needs a connection of its own."""
+    world = build(Application(echo)).serve()
+    with world.connect() as client:
+        for number in range(5):
+            client.sendall(f"GET /{number} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            assert read_answer(client).body == b"/%d" % number
+    assert len(world.application.conversations) == 1
+
+
+def test_http_reuse_never(build):
+    world = build(Application(echo)).serve(backend="http-reuse never")
+    for number in range(4):
+        world.ask(f"/{number}")
+    assert len(world.application.conversations) == 4
+
+
+def test_without_keep_conn_each_request_has_a_connection(build):
+    world = build(Application(echo)).serve(backend=ALWAYS, app="no option keep-conn")
+    for number in range(4):
+        assert world.ask(f"/{number}").body == b"/%d" % number
+    assert [(request.connection, request.flags) for request in world.application.requests] == [(number, 0) for number in (1, 2, 3, 4)]
+
+
+def test_without_keep_conn_weir_closes_where_the_application_does_not(build):
+    def answer(talk, request):
+        request.flags |= 256 | 1
+        return echo(talk, request)
+    world = build(Application(answer)).serve(backend=ALWAYS, app="no option keep-conn")
+    for number in range(3):
+        assert world.ask(f"/{number}").status == 200
+    assert len(world.application.conversations) == 3
+    assert wait_until(lambda: all(talk.ending for talk in world.application.conversations))
+
+
+def test_an_application_that_closes_although_it_should_not(build):
+    world = build(Application(lambda talk, request: (talk.reply(request, echo(talk, request)), talk.close()))).serve(backend=ALWAYS)
+    for number in range(5):
+        assert world.ask(f"/{number}").body == b"/%d" % number
+        time.sleep(0.02)
+
+
+# Several requests of one connection.
+
+def test_by_default_a_connection_has_one_request_at_a_time(build):
+    most = Most()
+    world = build(Application(most, concurrent=True)).serve(backend=ALWAYS)
+    assert together(world, 6) == own(6) and most.most == 1
+
+
+def test_multiplexing_needs_max_reqs(build):
+    most = Most()
+    world = build(Application(most, concurrent=True)).serve(backend=ALWAYS, app="option mpxs-conns")
+    assert together(world, 6) == own(6) and most.most == 1
+
+
+def test_multiplexing(build):
+    most = Most()
+    world = build(Application(most, concurrent=True)).serve(backend=ALWAYS, app="option mpxs-conns\n    option max-reqs 4")
+    world.ask("/warm")
+    assert together(world, 8) == own(8)
+    assert 1 < most.most <= 4 and len(world.application.conversations) < 8
+
+
+def test_multiplexing_keeps_to_one_client_by_default(build):
+    """http-reuse safe: a slow reader would hold up other clients."""
+    most = Most()
+    world = build(Application(most, concurrent=True)).serve(app="option mpxs-conns\n    option max-reqs 4")
+    assert together(world, 6) == own(6) and most.most == 1
+
+
+def test_interleaved_responses_of_one_connection(build):
+    """Two responses with records that alternate, byte by byte."""
+    ready, lock = [], threading.Lock()
+
+    def script(talk):
+        while request := talk.next_request():
+            if request.params["SCRIPT_NAME"] == "/warm":
+                talk.reply(request, TYPE)
+                continue
+            ready.append(request)
+            if len(ready) == 3:
+                texts = [TYPE + one.params["SCRIPT_NAME"].encode() * 300 for one in ready]
+                for at in range(0, max(map(len, texts)), 7):
+                    talk.send(b"".join(record(STDOUT, one.number, text[at:at + 7], at % 5) for one, text in zip(ready, texts) if text[at:at + 7]))
+                for one in reversed(ready):
+                    talk.end(one)
+    world = build(Application(script=script)).serve(backend=ALWAYS, app="option mpxs-conns\n    option max-reqs 10")
+    world.ask("/warm")
+    assert together(world, 3) == {number: (200, b"/%d" % number * 300) for number in range(3)}
+
+
+def test_bodies_of_one_connection(build):
+    world = build(Application(lambda talk, request: TYPE + str(sum(request.body)).encode(), concurrent=True))
+    world.serve(backend=ALWAYS, app="option mpxs-conns\n    option max-reqs 10")
+    world.ask("/warm")
+    found = {}
+
+    def upload(number):
+        found[number] = world.ask("/up", "Content-Length: 200000", method="POST", body=bytes([number]) * 200_000).body
+    threads = [threading.Thread(target=upload, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {number: str(number * 200_000).encode() for number in range(6)}
+
+
+def test_a_slow_reader_does_not_stop_others_of_its_connection_for_ever(build):
+    """Head-of-line blocking is allowed; a deadlock is not."""
+    def answer(talk, request):
+        return TYPE + b"b" * (3_000_000 if request.params["SCRIPT_NAME"] == "/large" else 3)
+    world = build(Application(answer, concurrent=True)).serve(backend=ALWAYS, app="option mpxs-conns\n    option max-reqs 10")
+    world.ask("/warm")
+    with world.connect() as client:
+        client.sendall(b"GET /large HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        time.sleep(0.2)
+        other = threading.Thread(target=world.ask, args=("/small",))
+        other.start()
+        time.sleep(0.2)
+        assert len(read_answer(client, seconds=10).body) == 3_000_000
+        other.join(10)
+        assert not other.is_alive()
+
+
+def test_many_requests_of_one_connection(build):
+    """Ids are 16 bits."""
+    world = build(Application(echo)).serve(backend=ALWAYS)
+    with world.connect() as client:
+        for batch in range(0, 3000, 100):
+            for number in range(batch, batch + 100):
+                client.sendall(f"GET /{number} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+                assert read_answer(client).body == b"/%d" % number
+    assert len(world.application.conversations) < 5
+
+
+def test_an_application_that_refuses_to_multiplex(build):
+    """Each client gets an answer."""
+    def answer(talk, request):
+        if len(talk.open) > 1:
+            return talk.end(request, 0, CANT_MPX_CONN)
+        time.sleep(0.2)
+        return echo(talk, request)
+    world = build(Application(answer, concurrent=True)).serve(backend=ALWAYS, app="option mpxs-conns\n    option max-reqs 4")
+    world.ask("/warm")
+    statuses = {status for status, _ in together(world, 6).values()}
+    assert 200 in statuses and statuses <= world.want({200, 502}, {200, 502, 0}, "multiplexing refused")
+
+
+def test_pool_max_conn_and_maxconn(build):
+    most = Most(0.05)
+    world = build(Application(most, concurrent=True)).serve(backend=ALWAYS, server="maxconn 2 pool-max-conn 1")
+    assert together(world, 8) == own(8)
+    assert max(len({request.connection for request in world.application.requests}), 0) <= 8
+    assert wait_until(lambda: sum(talk.ending is None for talk in world.application.conversations) <= 2)
+
+
+# GET_VALUES.
+
+GET_VALUES = {"backend": ALWAYS, "app": "option get-values", "server_timeout": "1s"}
+
+
+@pytest.mark.parametrize("values, most", [
+    ({"FCGI_MPXS_CONNS": "1", "FCGI_MAX_REQS": "3"}, 3), ({"FCGI_MPXS_CONNS": "0", "FCGI_MAX_REQS": "3"}, 1), ({"FCGI_MPXS_CONNS": "1"}, 1),
+    ({"FCGI_MAX_REQS": "5"}, 1), ({}, 1), ({"FOO": "1"}, 1), ({"FCGI_MPXS_CONNS": "yes", "FCGI_MAX_REQS": "abc"}, 1),
+    ({"FCGI_MPXS_CONNS": "", "FCGI_MAX_REQS": ""}, 1), ({"FCGI_MPXS_CONNS": "1", "FCGI_MAX_REQS": "0"}, 1),
+    ({"FCGI_MAX_CONNS": "1", "FCGI_MAX_REQS": "2", "FCGI_MPXS_CONNS": "1", "OTHER": "x" * 200}, 2),
+    ({"FCGI_MPXS_CONNS": "1", "FCGI_MAX_REQS": "99999999999999999999"}, 8), ({"FCGI_MPXS_CONNS": "1", "FCGI_MAX_REQS": "-1"}, 8)])
+def test_values(build, values, most):
+    """The answer limits the requests of a connection. What cannot be read leaves one request at a time, or many where it is too large."""
+    answer = Most()
+    world = build(Application(answer, concurrent=True, values=values)).serve(**GET_VALUES)
+    world.ask("/warm")
+    assert together(world, 8) == own(8) and answer.most <= most
+    assert world.application.conversations[0].asked == [["FCGI_MAX_REQS", "FCGI_MPXS_CONNS"]]
+
+
+def test_values_are_not_asked_for_by_default(build):
+    world = build().serve()
+    world.ask("/x")
+    assert not world.application.conversations[0].asked
+
+
+def test_values_with_padding_and_in_pieces(build):
+    def values(talk):
+        talk.trickle(record(GET_VALUES_RESULT, 0, pairs({"FCGI_MPXS_CONNS": "1", "FCGI_MAX_REQS": "3"}), 200), 3)
+    most = Most()
+    world = build(Application(most, concurrent=True, values=values)).serve(**GET_VALUES)
+    world.ask("/warm")
+    assert together(world, 6) == own(6) and most.most <= 3
+
+
+def test_values_override_max_reqs(build):
+    most = Most()
+    world = build(Application(most, concurrent=True, values={"FCGI_MPXS_CONNS": "1", "FCGI_MAX_REQS": "2"}))
+    world.serve(backend=ALWAYS, app="option get-values\n    option mpxs-conns\n    option max-reqs 10")
+    world.ask("/warm")
+    assert together(world, 6) == own(6) and most.most <= world.want(2, 10, "values in time")
+
+
+@pytest.mark.parametrize("data", [
+    pytest.param(record(UNKNOWN_TYPE, 0, bytes([9]) + bytes(7)), id="unknown_type"),
+    pytest.param(record(GET_VALUES_RESULT, 0), id="an_empty_result"),
+    pytest.param(record(GET_VALUES_RESULT, 0, pairs({"FCGI_MPXS_CONNS": "1"})) * 2, id="two_results")])
+def test_answers_to_get_values_that_say_nothing(build, data):
+    world = build(Application(echo, values=lambda talk: talk.send(data))).serve(**GET_VALUES)
+    assert world.ask("/x").body == b"/x"
+
+
+@pytest.mark.parametrize("data", [
+    pytest.param(record(GET_VALUES_RESULT, 0, b"\xff\xff\xff\xff\xff"), id="a_length_above_the_record"),
+    pytest.param(record(GET_VALUES_RESULT, 0, b"\x05\x7fabc"), id="a_cut_pair"),
+    pytest.param(end(5), id="the_end_of_an_unknown_request")])
+def test_broken_answers_to_get_values(build, data):
+    world = build(Application(echo, values=lambda talk: talk.send(data))).serve(**{**GET_VALUES, "backend": "retries 0"})
+    assert world.ask("/x").status in world.want({200, 502, 503}, {503}, "values")
+
+
+@pytest.mark.parametrize("end_connection", [lambda talk: talk.close(), lambda talk: talk.reset()])
+def test_an_application_that_closes_on_get_values(build, end_connection):
+    """Some do. The option is not for them."""
+    world = build(Application(echo, values=end_connection)).serve(**{**GET_VALUES, "backend": "retries 0"})
+    assert world.ask("/x").status in (502, 503)
+
+
+def test_silence_on_get_values_is_a_connection_that_times_out(build):
+    world = build(Application(echo, values=None)).serve(**{**GET_VALUES, "backend": "retries 0\n    timeout connect 300ms"})
+    began = time.monotonic()
+    assert world.ask("/x").status in world.want({502, 503, 504}, {503}, "values")
+    assert time.monotonic() - began < 4
