@@ -62,6 +62,8 @@ struct ApplicationState {
     is_direct: bool,
     /// Why no request can go on. `None` while the connection works.
     fault: Option<ConnectionFault>,
+    /// Why nothing can be sent any more. Earlier output of the application may still be unread.
+    write_fault: Option<ConnectionFault>,
     /// Whether the connection takes no more requests.
     is_leaving: bool,
     /// Whether reading is paused because a request does not take its bytes. The socket may hold unread bytes.
@@ -115,13 +117,21 @@ impl ApplicationState {
         match self.connection.send(self.engine.output(), false) {
             SendOutcome::All => self.engine.flushed(self.engine.output().len()),
             SendOutcome::Part(count) => self.engine.flushed(count),
-            SendOutcome::Failed(fault) => self.fail(fault),
+            SendOutcome::Failed(fault) => self.fail_sending(fault),
         }
         self.engine.output().is_empty()
     }
 
     /// Queues payload of a request, or sends it from its buffer if that saves a copy.
     fn put(&mut self, id: u16, payload: &[u8], ends: bool) {
+        if self.write_fault.is_some() {
+            return;
+        }
+        if !self.engine.is_live(id) {
+            // The application ended the request early, and never gets the end of the body.
+            self.is_leaving |= ends;
+            return;
+        }
         let is_free = self.is_direct && self.engine.output().is_empty() && !self.connection.has_pending();
         if payload.len() < WORTH_A_CALL || !is_free || !self.connection.is_plain() {
             return self.engine.stdin(id, payload, ends);
@@ -136,7 +146,7 @@ impl ApplicationState {
                 match self.connection.send_vectored(&[IoSlice::new(&header), IoSlice::new(piece)], false) {
                     SendOutcome::All => continue,
                     SendOutcome::Part(count) => count,
-                    SendOutcome::Failed(fault) => return self.fail(fault),
+                    SendOutcome::Failed(fault) => return self.fail_sending(fault),
                 };
             self.engine.queue(header.get(count..).unwrap_or_default());
             self.engine.queue(&piece[count.saturating_sub(header.len())..]);
@@ -163,7 +173,7 @@ impl ApplicationState {
             }
             let received = match limit {
                 usize::MAX => self.connection.receive_bulk(),
-                limit => self.connection.receive(limit),
+                limit => self.connection.receive(limit.max(MIN_RECEIVE)),
             };
             match received {
                 ReceiveOutcome::Bytes(_) => fresh = true,
@@ -208,7 +218,10 @@ impl ApplicationState {
                     self.ended += 1;
                     let Some(at) = self.slots.iter().position(|slot| slot.id == id) else { continue };
                     self.slots[at].ended = true;
-                    self.slots[at].wake();
+                    // The task that drives the connection is running.
+                    if direct.as_ref().is_none_or(|(own, _)| *own != id) {
+                        self.slots[at].wake();
+                    }
                     if self.slots[at].task.is_none() {
                         self.slots.swap_remove(at);
                     }
@@ -230,6 +243,13 @@ impl ApplicationState {
             self.greeting_waiters.drain(..).for_each(weir_sched::wake);
             self.slots.iter().for_each(RequestSlot::wake);
         }
+    }
+
+    /// Drops the queued bytes. The connection fails once nothing is left to read: the application may have responded before it closed.
+    fn fail_sending(&mut self, fault: ConnectionFault) {
+        self.write_fault.get_or_insert(fault);
+        self.is_leaving = true;
+        self.engine.flushed(self.engine.output().len());
     }
 
     /// Whether a request is complete for its stream, but the application has not ended it.
@@ -265,6 +285,7 @@ impl ApplicationMultiplexer {
                 slots: Vec::new(),
                 is_direct: false,
                 fault: None,
+                write_fault: None,
                 is_leaving: false,
                 is_withheld: false,
                 greeting_waiters: Vec::new(),
@@ -310,14 +331,18 @@ impl ApplicationMultiplexer {
         if inner.fault.is_some() || inner.is_leaving {
             return None;
         }
+        let has_output = !inner.engine.output().is_empty();
         let id = inner.engine.begin(params, has_body)?;
         let task = weir_sched::current();
-        // A request that another one shares the connection with leaves the records to the owner.
-        let is_alone = inner.engine.live() == 1 && inner.engine.is_ready();
+        // A request that another one shares the connection with leaves the records to the owner. One that the application ended shares it
+        // until its stream took the output.
+        let is_alone = inner.engine.live() == 1 && inner.slots.is_empty();
         if is_alone {
             inner.connection.descriptor().set_owner(task);
         } else if inner.is_direct {
             inner.connection.descriptor().set_owner(self.owner.get());
+            // From now on the socket wakes the owner. A task that waited for the socket needs a wake from it.
+            inner.slots.iter_mut().for_each(|slot| slot.awaits_room |= has_output);
         }
         inner.is_direct = is_alone;
         inner.slots.push(RequestSlot {
@@ -346,7 +371,11 @@ impl ApplicationMultiplexer {
                 inner.slots.swap_remove(at);
                 inner.is_leaving |= !has_sent_all;
             }
-            false if is_complete && has_sent_all => inner.slots[at].task = None,
+            false if is_complete && has_sent_all => {
+                inner.slots[at].task = None;
+                // The owner bounds the wait for the end.
+                return true;
+            }
             false => {
                 inner.slots.swap_remove(at);
                 inner.engine.abort(id);
@@ -354,8 +383,8 @@ impl ApplicationMultiplexer {
                 inner.is_leaving = true;
             }
         }
-        // The poller does not repeat the events that it reported to the stream.
-        !inner.connection.is_quiet() || !inner.engine.output().is_empty()
+        // The poller does not repeat the events that it reported to the stream, and reading may have been paused for it.
+        !inner.connection.is_quiet() || !inner.engine.output().is_empty() || inner.is_withheld
     }
 }
 
@@ -444,7 +473,8 @@ impl ServedConnection for ApplicationMultiplexer {
 
     fn awaits_peer(&self) -> bool {
         let inner = self.inner.borrow();
-        !inner.is_direct && (!inner.engine.output().is_empty() || inner.is_draining())
+        // While reading is paused, a request of this process holds the application up.
+        !inner.is_direct && !inner.is_withheld && (!inner.engine.output().is_empty() || inner.is_draining())
     }
 
     fn progress(&self) -> u64 {
@@ -459,7 +489,12 @@ const MAX_OUTPUT: usize = 64 * 1024;
 const MAX_ARRIVED: usize = 64 * 1024;
 /// Output after a complete response that is skipped, in bytes.
 const MAX_SURPLUS: usize = 64 * 1024;
+/// Minimum room for a receive, in bytes: a header, or the end of a request, may be there in part.
+const MIN_RECEIVE: usize = 16;
 /// Maximum number of receives in one scheduling round.
 const ROUNDS: usize = 12;
 /// Minimum payload, in bytes, for a system call of its own. Less is copied and sent with other records.
 const WORTH_A_CALL: usize = 4 * 1024;
+
+#[cfg(test)]
+mod tests;

@@ -168,7 +168,7 @@ impl ApplicationStream {
             return self.fault().map_or(SendOutcome::All, SendOutcome::Failed);
         }
         let flushed = inner.flush();
-        match inner.fault {
+        match inner.fault.or(inner.write_fault) {
             Some(fault) => SendOutcome::Failed(fault),
             None if flushed => SendOutcome::All,
             None => SendOutcome::Part(0),
@@ -253,7 +253,7 @@ impl ApplicationStream {
         match () {
             () if count > 0 => ReceiveOutcome::Bytes(count),
             () if self.ended => ReceiveOutcome::End,
-            () => self.fault().map_or(ReceiveOutcome::Nothing, ReceiveOutcome::Failed),
+            () => self.fault_of(None).map_or(ReceiveOutcome::Nothing, ReceiveOutcome::Failed),
         }
     }
 
@@ -262,10 +262,16 @@ impl ApplicationStream {
         self.ended
     }
 
-    /// The fault that ended the request early.
+    /// The fault that ended the request early, or keeps its body from being sent.
     pub(crate) fn fault(&self) -> Option<ConnectionFault> {
+        let write_fault = self.connection.inner.borrow().write_fault;
+        self.fault_of(write_fault)
+    }
+
+    /// The fault that ended the request early, else `write_fault`.
+    fn fault_of(&self, write_fault: Option<ConnectionFault>) -> Option<ConnectionFault> {
         let mut inner = self.connection.inner.borrow_mut();
-        let fault = inner.fault;
+        let fault = inner.fault.or(write_fault);
         match inner.slot(self.id) {
             Some(slot) if slot.ended || slot.output_ended => None,
             Some(_) => fault,
@@ -277,7 +283,7 @@ impl ApplicationStream {
     /// Why the application takes no more of the body.
     fn fault_of_sending(&self) -> Option<ConnectionFault> {
         let mut inner = self.connection.inner.borrow_mut();
-        let fault = inner.fault;
+        let fault = inner.fault.or(inner.write_fault);
         let is_over = inner.slot(self.id).is_none_or(|slot| slot.ended || slot.output_ended);
         fault.or(is_over.then_some(ConnectionFault::Io(Errno::PIPE)))
     }
