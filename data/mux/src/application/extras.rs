@@ -84,3 +84,31 @@ pub fn trim() {
 const KEPT: usize = 32;
 /// Maximum size of kept buffers, in bytes.
 const LARGE: usize = 32 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept() -> usize {
+        SPARE.with_borrow(|spare| spare.len())
+    }
+
+    #[test]
+    fn a_worker_keeps_few_and_small_buffers() {
+        (0..2 * KEPT).for_each(|_| give(RequestExtras::default()));
+        assert_eq!(kept(), KEPT);
+        let taken: Vec<_> = (0..KEPT).map(|_| take()).collect();
+        assert_eq!(kept(), 0);
+        drop(taken);
+        for (capacity, expected) in [(LARGE, 1), (LARGE + 1, 1)] {
+            give(RequestExtras { input: Vec::with_capacity(capacity), ..RequestExtras::default() });
+            assert_eq!(kept(), expected, "{capacity}");
+        }
+        let mut params = Params::new();
+        params.push(b"A", &[0; LARGE]);
+        give(RequestExtras { params, ..RequestExtras::default() });
+        assert_eq!(kept(), 1);
+        trim();
+        assert_eq!(SPARE.with_borrow(|spare| spare.capacity()), 0);
+    }
+}

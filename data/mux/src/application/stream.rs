@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::rc::Rc;
 
+use weir_fcgi::record::MAX_CONTENT;
 use weir_fcgi::{CgiFacts, CgiFault, CgiHead, CgiProgress, Params, write_http};
 use weir_http::status::is_bodyless;
 use weir_http::{BodySize, Head, Method, Version};
@@ -131,6 +132,12 @@ impl ApplicationStream {
         while done < payload.len() && !self.shut {
             if let Some(fault) = self.fault_of_sending() {
                 return SendOutcome::Failed(fault);
+            }
+            // The socket may take the queued records by now.
+            if self.has_pending()
+                && let failed @ SendOutcome::Failed(_) = self.flush()
+            {
+                return failed;
             }
             if self.is_full() {
                 return SendOutcome::Part(done);
@@ -284,7 +291,8 @@ impl ApplicationStream {
     fn fault_of_sending(&self) -> Option<ConnectionFault> {
         let mut inner = self.connection.inner.borrow_mut();
         let fault = inner.fault.or(inner.write_fault);
-        let is_over = inner.slot(self.id).is_none_or(|slot| slot.ended || slot.output_ended);
+        // An application that ended its output may still read.
+        let is_over = inner.slot(self.id).is_none_or(|slot| slot.ended);
         fault.or(is_over.then_some(ConnectionFault::Io(Errno::PIPE)))
     }
 
@@ -399,8 +407,8 @@ impl Drop for ApplicationStream {
 const EMPTY_LINE: &[u8] = b"\r\n";
 /// The number of a request that has not begun. FastCGI reserves 0 for the connection.
 const UNOPENED: u16 = 0;
-/// Payload that is sent or queued at once, in bytes.
-const PIECE: usize = 64 * 1024;
+/// Payload that is sent or queued at once, in bytes: a record.
+const PIECE: usize = MAX_CONTENT;
 /// Receives of one call that bring no output.
 const DIRECT_ROUNDS: usize = 8;
 /// Capacity without content, in bytes, that is worth being freed.

@@ -14,6 +14,8 @@ use weir_sys::Address;
 use super::*;
 use crate::message::Message;
 
+mod connections;
+
 static KIND: WorkKind = WorkKind::new("application's test");
 
 const SERIAL: ConnectionOptions =
@@ -78,6 +80,7 @@ impl Pair {
     async fn send(&self, bytes: &[u8]) {
         self.peer.send(bytes).await.expect("it stands");
         pass().await;
+        self.connection.inner.borrow().engine.check_invariants();
     }
 
     /// Sends records of the application, and lets them arrive.
@@ -491,27 +494,18 @@ fn only_a_body_without_a_length_gets_chunks() {
 /// Uploads a body while the application reads `step` bytes at a time. Checks that output is bounded.
 async fn upload(pair: &Pair, stream: &mut ApplicationStream, id: u16, sent: &[u8], step: usize) {
     let mut left = sent;
-    let mut is_finished = false;
     let (mut idle, mut most) = (0, 0);
     while idle < 20 {
         idle += 1;
-        if !left.is_empty() && !stream.is_full() {
-            let before = left.len();
-            match stream.send(left, false) {
+        match left {
+            b"" => assert!(!matches!(stream.finish(), SendOutcome::Failed(_))),
+            _ => match stream.send(left, true) {
                 SendOutcome::All => left = b"",
                 SendOutcome::Part(count) => left = &left[count..],
                 SendOutcome::Failed(fault) => panic!("{fault:?}"),
-            }
-            assert!(left.len() < before, "it was not full");
-        }
-        if stream.has_pending() {
-            assert_ne!(stream.flush(), SendOutcome::Failed(RESET));
+            },
         }
         most = most.max(pair.connection.inner.borrow().engine.output().len());
-        if left.is_empty() && !is_finished {
-            is_finished = true;
-            assert!(!matches!(stream.finish(), SendOutcome::Failed(_)));
-        }
         pass().await;
         if pair.read_some(step) > 0 {
             idle = 0;
@@ -554,7 +548,8 @@ fn a_body_arrives_in_order_at_an_application_that_reads_slowly() {
 
 #[test]
 fn a_large_piece_of_a_body_is_sent_without_a_copy() {
-    run(|network| async move {
+    let conditions = Conditions { window: 1 << 20, ..Conditions::CALM };
+    run_with(conditions, |network| async move {
         let pair = Pair::new(network, SERIAL).await;
         let mut stream = pair.begin(POST);
         pair.read().await;
@@ -562,11 +557,145 @@ fn a_large_piece_of_a_body_is_sent_without_a_copy() {
         assert_eq!(stream.send(&body(4_096), false), SendOutcome::All);
         assert_eq!(pair.network.sends() - sends, 1, "header and content with one call");
         assert_eq!(pair.connection.inner.borrow().engine.output().len(), 0);
-        // The whole of a piece, its end, and small pieces take one call each.
-        assert_eq!(stream.send(&body(100), true), SendOutcome::All);
-        assert_eq!(pair.network.sends() - sends, 2);
+        // A record holds as much as it can.
+        assert_eq!(stream.send(&body(2 * MAX_CONTENT), false), SendOutcome::All);
+        assert_eq!(pair.network.sends() - sends, 3);
+        assert_eq!(stream.send(&body(4_096), true), SendOutcome::All);
+        assert_eq!(pair.network.sends() - sends, 5, "the end follows");
         pair.read().await;
-        assert_eq!(pair.stdin(1), ([body(4_096), body(100)].concat(), true));
+        let sent = [body(4_096), body(2 * MAX_CONTENT), body(4_096)].concat();
+        assert!(pair.stdin(1) == (sent, true));
+    });
+}
+
+#[test]
+fn small_pieces_of_a_body_are_sent_with_their_header_and_end() {
+    run(|network| async move {
+        let pair = Pair::new(network, SERIAL).await;
+        let mut stream = pair.begin(POST);
+        let sends = pair.network.sends();
+        assert_eq!(stream.send(&body(100), true), SendOutcome::All);
+        assert_eq!(pair.network.sends() - sends, 1);
+        pair.read().await;
+        assert_eq!(pair.stdin(1), (body(100), true));
+    });
+}
+
+#[test]
+fn a_record_that_the_socket_takes_in_part_is_completed() {
+    // The room for the header and the content is 0 to 19 bytes.
+    for room in 0..20 {
+        let conditions = Conditions { window: 2_000, ..Conditions::CALM };
+        run_with(conditions, move |network| async move {
+            let pair = Pair::new(network, SERIAL).await;
+            let mut stream = pair.begin(POST);
+            let filling = 2_000 - room - 8 - usize::try_from(stream.sent).expect("few");
+            assert_eq!(stream.send(&body(filling), false), SendOutcome::All);
+            assert!(!stream.has_pending());
+            assert_eq!(stream.send(&body(5_000), true), SendOutcome::All);
+            while stream.has_pending() {
+                pass().await;
+                pair.read_some(1 << 20);
+                let _ = stream.flush();
+            }
+            pair.read().await;
+            assert!(pair.stdin(1) == ([body(filling), body(5_000)].concat(), true), "{room}");
+        });
+    }
+}
+
+#[test]
+fn a_body_that_was_kept_is_taken_at_once() {
+    let conditions = Conditions { window: 8_000, ..Conditions::CALM };
+    for options in [SERIAL, MULTIPLEXED] {
+        run_with(conditions.clone(), move |network| async move {
+            let pair = Pair::new(network, options).await;
+            let mut stream = pair.begin(POST);
+            let _other = options.multiplexes.then(|| pair.begin(GET));
+            let sent = body(200_000);
+            assert!(!matches!(stream.send_pending(&sent, true), SendOutcome::Failed(_)));
+            assert!(stream.shut());
+            for _ in 0..100 {
+                let _ = stream.flush();
+                pass().await;
+                pair.read_some(1 << 20);
+            }
+            assert!(pair.stdin(1) == (sent, true));
+        });
+    }
+}
+
+#[test]
+fn a_shared_connection_sends_large_pieces_with_those_of_others() {
+    run(|network| async move {
+        let pair = Pair::new(network, MULTIPLEXED).await;
+        let mut streams = [pair.begin(POST), pair.begin(POST), pair.begin(POST)];
+        pair.read().await;
+        let sends = pair.network.sends();
+        for stream in &mut streams {
+            assert_eq!(stream.send(&body(5_000), true), SendOutcome::All);
+        }
+        pair.read().await;
+        assert_eq!(pair.network.sends() - sends, 1);
+        assert!([1, 2, 3].into_iter().all(|id| pair.stdin(id) == (body(5_000), true)));
+    });
+}
+
+#[test]
+fn a_full_output_holds_uploads_until_the_application_reads() {
+    let conditions = Conditions { window: 8_000, ..Conditions::CALM };
+    run_with(conditions, |network| async move {
+        let pair = Pair::new(network, MULTIPLEXED).await;
+        let _other = pair.begin(GET);
+        let (woken, taken) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+        let (runs, counted) = (Rc::clone(&woken), Rc::clone(&taken));
+        let mut stream = pair.connection.stream();
+        spawn(&KIND, Class::Normal, async move {
+            assert_eq!(begin(&mut stream, POST, "/"), SendOutcome::All);
+            loop {
+                while !stream.is_full() {
+                    assert_eq!(stream.send(&body(10_000), false), SendOutcome::All);
+                    counted.set(counted.get() + 10_000);
+                }
+                wait(Tick::NEVER).await;
+                runs.set(runs.get() + 1);
+            }
+        });
+        pass().await;
+        let output = || pair.connection.inner.borrow().engine.output().len();
+        assert!(output() >= MAX_OUTPUT && taken.get() < MAX_OUTPUT + 20_000);
+        assert!(pair.connection.is_clogged() && pair.connection.awaits_peer());
+        for _ in 0..3 {
+            // Its task runs once there is room, and not before.
+            let (held, runs) = (output(), woken.get());
+            let mut read = 0;
+            while woken.get() == runs {
+                assert!(output() >= MAX_OUTPUT, "there is room: {}", output());
+                read += pair.read_some(1_000);
+                pass().await;
+            }
+            assert!(held < MAX_OUTPUT + read, "there was no room: {held} {read}");
+            assert_eq!(woken.get(), runs + 1);
+        }
+    });
+}
+
+#[test]
+fn an_owner_that_receives_much_lets_others_run() {
+    let conditions = Conditions { window: 1 << 20, ..Conditions::CALM };
+    run_with(conditions, |network| async move {
+        let pair = Pair::new(network, MULTIPLEXED).await;
+        let (first, second) = (pair.reader("/1").await, pair.reader("/2").await);
+        let (runs, receives) = (pair.runs.get(), pair.network.receives());
+        let piece = body(MAX_CONTENT);
+        pair.records(|out| {
+            (0..15).for_each(|_| write_stderr(1, &piece, out));
+            out.extend([response(1, b"x"), response(2, b"y")].concat());
+        })
+        .await;
+        assert_eq!((first.text(), second.text()), ("x".into(), "y".into()));
+        let (runs, receives) = (u64::from(pair.runs.get() - runs), pair.network.receives() - receives);
+        assert!(runs > 1 && receives / runs <= 12, "{receives} receives in {runs} runs");
     });
 }
 
@@ -747,6 +876,49 @@ fn a_request_that_gets_company_loses_nothing() {
 }
 
 #[test]
+fn a_request_that_gets_company_is_not_woken_for_it() {
+    run(|network| async move {
+        let pair = Pair::new(network, MULTIPLEXED).await;
+        let first = pair.reader("/first").await;
+        let runs = first.runs.get();
+        let second = pair.reader("/second").await;
+        pass().await;
+        assert_eq!((first.runs.get() - runs, second.runs.get()), (0, 1));
+    });
+}
+
+#[test]
+fn an_owner_that_is_woken_leaves_a_direct_request_alone() {
+    run(|network| async move {
+        let pair = Pair::new(network, SERIAL).await;
+        let mut stream = pair.begin(GET);
+        pair.send(&response(1, b"for the request")).await;
+        let runs = pair.runs.get();
+        pair.connection.give_up();
+        pass().await;
+        assert_eq!(pair.runs.get() - runs, 1);
+        assert_eq!(receive_all(&mut stream), (b"for the request".to_vec(), ReceiveOutcome::End));
+    });
+}
+
+#[test]
+fn shared_output_that_is_taken_in_parts_keeps_its_order() {
+    run(|network| async move {
+        let pair = Pair::new(network, MULTIPLEXED).await;
+        let (mut stream, _other) = (pair.begin(GET), pair.begin(GET));
+        pair.records(|out| write_stdout(1, b"12345", out)).await;
+        assert_eq!(stream.receive(usize::MAX), ReceiveOutcome::Bytes(5));
+        pair.send(&response(1, b"6789")).await;
+        // The input holds the first record.
+        assert_eq!(stream.receive(7), ReceiveOutcome::Bytes(2));
+        assert!(!stream.ended(), "there is more");
+        assert_eq!((stream.receive(7), stream.receive(20)), (ReceiveOutcome::Full, ReceiveOutcome::Bytes(2)));
+        assert_eq!((stream.input(), stream.ended()), (&b"123456789"[..], true));
+        assert_eq!((stream.receive(20), stream.received), (ReceiveOutcome::End, 9));
+    });
+}
+
+#[test]
 fn a_request_that_ended_but_is_read_slowly_does_not_disturb_the_next() {
     run(|network| async move {
         let pair = Pair::new(network, MULTIPLEXED).await;
@@ -808,6 +980,24 @@ fn output_that_ends_without_end_request_is_a_whole_response() {
 }
 
 #[test]
+fn output_that_ended_survives_a_close_without_end_request() {
+    run(|network| async move {
+        let pair = Pair::new(network, SERIAL).await;
+        let mut stream = pair.begin(GET);
+        pair.records(|out| {
+            write_stdout(1, b"all", out);
+            write_stdout(1, b"", out);
+        })
+        .await;
+        pair.peer.finish();
+        pass().await;
+        assert_eq!(receive_all(&mut stream), (b"all".to_vec(), ReceiveOutcome::End));
+        pair.connection.close();
+        assert_eq!((stream.receive(10), stream.fault()), (ReceiveOutcome::End, None));
+    });
+}
+
+#[test]
 fn a_connection_that_ends_fails_incomplete_requests_only() {
     for (finished, expected) in [(false, ReceiveOutcome::Failed(RESET)), (true, ReceiveOutcome::End)] {
         for options in [SERIAL, MULTIPLEXED] {
@@ -835,398 +1025,4 @@ fn a_connection_that_ends_fails_incomplete_requests_only() {
             });
         }
     }
-}
-
-#[test]
-fn the_owner_sees_the_close_of_an_idle_connection() {
-    run(|network| async move {
-        let pair = Pair::new(network, SERIAL).await;
-        let reader = pair.reader("/").await;
-        pair.send(&response(1, b"x")).await;
-        assert_eq!(reader.end.get(), Some(ReceiveOutcome::End));
-        assert!(!pair.connection.is_closing());
-        let runs = pair.runs.get();
-        pair.peer.finish();
-        pass().await;
-        assert_eq!(pair.runs.get() - runs, 1);
-        assert_eq!(pair.connection.fault(), Some(RESET));
-        assert!(pair.connection.is_closing());
-    });
-}
-
-#[test]
-fn the_owner_sees_a_close_that_arrived_with_the_response() {
-    run(|network| async move {
-        let pair = Pair::new(network, SERIAL).await;
-        let mut stream = pair.begin(GET);
-        pair.peer.send(&response(1, b"x")).await.expect("it stands");
-        pair.peer.finish();
-        pass().await;
-        // The stream takes its response, and nothing behind it.
-        assert_eq!(stream.receive(usize::MAX), ReceiveOutcome::Bytes(1));
-        stream.complete();
-        drop(stream);
-        pass().await;
-        assert_eq!(pair.connection.fault(), Some(RESET));
-    });
-}
-
-#[test]
-fn a_complete_request_without_its_end_is_drained_before_the_connection_is_lent() {
-    run(|network| async move {
-        let pair = Pair::new(network, SERIAL).await;
-        let mut stream = pair.begin(GET);
-        pair.records(|out| write_stdout(1, b"Content-Length: 0\n\n", out)).await;
-        assert_eq!(stream.take_head(HEAD_LIMIT, &mut Vec::new()), Ok(()));
-        stream.complete();
-        let runs = pair.runs.get();
-        drop(stream);
-        assert!(pair.connection.is_clogged() && !pair.connection.is_closing());
-        pass().await;
-        // The owner bounds the wait for the end.
-        assert!(pair.connection.awaits_peer());
-        assert_eq!(pair.runs.get() - runs, 1, "the owner runs to bound its wait");
-        let mut early = pair.connection.stream();
-        assert_eq!(begin(&mut early, GET, "/"), SendOutcome::Failed(ConnectionFault::Refused));
-        let progress = pair.connection.progress();
-        // Late output belongs to no other request.
-        pair.records(|out| write_stdout(1, b"late", out)).await;
-        assert_eq!(pair.connection.progress(), progress, "output is no progress towards the end");
-        pair.records(|out| end(1, out)).await;
-        assert!(pair.connection.progress() > progress && !pair.connection.awaits_peer());
-        assert!(!pair.connection.is_clogged());
-        let mut next = pair.begin(GET);
-        pair.send(&response(2, b"next")).await;
-        assert_eq!(receive_all(&mut next), (b"next".to_vec(), ReceiveOutcome::End));
-    });
-}
-
-#[test]
-fn the_wait_for_an_end_is_not_bounded_while_a_request_pauses_reading() {
-    let conditions = Conditions { window: 1 << 18, ..Conditions::CALM };
-    run_with(conditions, |network| async move {
-        let pair = Pair::new(network, MULTIPLEXED).await;
-        let (mut slow, mut complete) = (pair.begin(GET), pair.begin(GET));
-        let sent = body(MAX_ARRIVED + 1000);
-        pair.records(|out| {
-            write_stdout(2, b"x", out);
-            sent.chunks(MAX_CONTENT).for_each(|piece| write_stdout(1, piece, out));
-        })
-        .await;
-        assert_eq!(complete.receive(10), ReceiveOutcome::Bytes(1));
-        complete.complete();
-        drop(complete);
-        pair.records(|out| end(2, out)).await;
-        // The end is in the socket, and the application cannot do more.
-        assert!(!pair.connection.awaits_peer());
-        assert!(receive_all(&mut slow).0 == sent);
-        assert!(pair.connection.awaits_peer());
-        pass().await;
-        assert!(!pair.connection.awaits_peer());
-    });
-}
-
-#[test]
-fn output_after_a_complete_response_is_bounded() {
-    for (surplus, fault) in [(MAX_SURPLUS, None), (MAX_SURPLUS + 1, Some(ConnectionFault::Protocol))] {
-        let conditions = Conditions { window: 1 << 18, ..Conditions::CALM };
-        run_with(conditions, move |network| async move {
-            let pair = Pair::new(network, SERIAL).await;
-            let mut stream = pair.begin(GET);
-            pair.records(|out| write_stdout(1, b"x", out)).await;
-            assert_eq!(receive_all(&mut stream).1, ReceiveOutcome::Nothing);
-            stream.complete();
-            drop(stream);
-            let bytes = body(surplus);
-            pair.records(|out| bytes.chunks(MAX_CONTENT).for_each(|piece| write_stdout(1, piece, out))).await;
-            assert_eq!((pair.connection.fault(), pair.held()), (fault, 0), "{surplus}");
-        });
-    }
-}
-
-#[test]
-fn a_request_that_is_abandoned_is_aborted_and_its_connection_leaves() {
-    for options in [SERIAL, MULTIPLEXED] {
-        run(move |network| async move {
-            let pair = Pair::new(network, options).await;
-            let stream = pair.begin(GET);
-            let other = if options.multiplexes { Some(pair.reader("/other").await) } else { None };
-            pair.records(|out| write_stdout(1, b"half", out)).await;
-            drop(stream);
-            assert!(pair.connection.is_closing() && pair.connection.is_clogged());
-            pair.read().await;
-            assert!(pair.application.borrow().requests[&1].is_aborted);
-            let mut late = pair.connection.stream();
-            assert!(matches!(begin(&mut late, GET, "/"), SendOutcome::Failed(_)));
-            // Requests in progress go on.
-            if let Some(other) = other {
-                pair.send(&[response(1, b"late"), response(2, b"for the other")].concat()).await;
-                assert_eq!(other.text(), "for the other");
-            }
-            assert_eq!(pair.connection.fault(), None);
-        });
-    }
-}
-
-#[test]
-fn a_connection_with_an_unfinished_upload_leaves() {
-    // The application ended the request and does not read the rest of its body.
-    for finishes in [false, true] {
-        run(move |network| async move {
-            let pair = Pair::new(network, SERIAL).await;
-            let mut stream = pair.begin(POST);
-            assert_eq!(stream.send(b"half", false), SendOutcome::All);
-            pair.send(&response(1, b"early")).await;
-            assert_eq!(receive_all(&mut stream), (b"early".to_vec(), ReceiveOutcome::End));
-            assert_eq!(stream.send(b"more", true), SendOutcome::Failed(ConnectionFault::Io(Errno::PIPE)));
-            if finishes {
-                stream.finish();
-            }
-            stream.complete();
-            drop(stream);
-            assert!(pair.connection.is_closing(), "{finishes}");
-            pair.read().await;
-            assert_eq!(pair.stdin(1), (b"half".to_vec(), false));
-            assert_eq!(pair.peer.bytes().0 as usize, response(1, b"early").len());
-        });
-    }
-}
-
-#[test]
-fn a_request_with_a_finished_upload_leaves_its_connection_usable() {
-    run(|network| async move {
-        let pair = Pair::new(network, SERIAL).await;
-        let mut stream = pair.begin(POST);
-        assert_eq!((stream.send(b"all", false), stream.shut()), (SendOutcome::All, false));
-        assert_eq!((stream.finish(), stream.shut()), (SendOutcome::All, true));
-        pair.send(&response(1, b"x")).await;
-        assert_eq!(receive_all(&mut stream).1, ReceiveOutcome::End);
-        stream.complete();
-        drop(stream);
-        assert!(!pair.connection.is_closing() && !pair.connection.is_clogged());
-    });
-}
-
-#[test]
-fn a_response_that_precedes_a_close_can_be_read_after_a_failed_send() {
-    for options in [SERIAL, MULTIPLEXED] {
-        run(move |network| async move {
-            let pair = Pair::new(network, options).await;
-            let mut stream = pair.begin(POST);
-            let _other = options.multiplexes.then(|| pair.begin(GET));
-            pass().await;
-            // The application answers without reading the body, and closes, which resets the connection.
-            pair.send(&response(1, b"early")).await;
-            let Pair { peer, connection, .. } = pair;
-            drop(peer);
-            pass().await;
-            for _ in 0..2 {
-                assert!(matches!(stream.send(&body(5_000), false), SendOutcome::Failed(_)));
-                assert!(!stream.has_pending() && !stream.is_full());
-            }
-            assert_eq!(receive_all(&mut stream), (b"early".to_vec(), ReceiveOutcome::End));
-            assert_eq!(stream.fault(), None);
-            assert!(connection.is_closing());
-            drop(stream);
-            pass().await;
-            assert!(connection.fault().is_some());
-        });
-    }
-}
-
-#[test]
-fn a_connection_that_is_not_kept_carries_one_request() {
-    run(|network| async move {
-        let pair = Pair::new(network, ConnectionOptions { keeps: false, ..MULTIPLEXED }).await;
-        let reader = pair.reader("/").await;
-        pair.read().await;
-        assert!(!pair.application.borrow().requests[&1].keeps);
-        assert!(pair.connection.is_closing() && pair.connection.is_clogged());
-        let mut second = pair.connection.stream();
-        assert_eq!(begin(&mut second, GET, "/"), SendOutcome::Failed(ConnectionFault::Refused));
-        let runs = pair.runs.get();
-        pair.send(&response(1, b"x")).await;
-        assert_eq!((reader.text(), reader.end.get()), ("x".into(), Some(ReceiveOutcome::End)));
-        assert_eq!(pair.runs.get() - runs, 1, "the owner closes it");
-    });
-}
-
-/// Waits for the greeting in a task of its own.
-async fn greeter(pair: &Pair) -> Rc<Cell<(GreetingProgress, u32)>> {
-    let seen = Rc::new(Cell::new((GreetingProgress::Awaited, 0)));
-    let (noted, connection) = (Rc::clone(&seen), Rc::clone(&pair.connection));
-    spawn(&KIND, Class::Normal, async move {
-        loop {
-            noted.set((connection.greeting(), noted.get().1 + 1));
-            match noted.get().0 {
-                GreetingProgress::Awaited => drop(wait(Tick::NEVER).await),
-                _ => return,
-            }
-        }
-    });
-    pass().await;
-    seen
-}
-
-#[test]
-fn the_limits_of_an_application_end_the_greeting() {
-    let options = ConnectionOptions { get_values: true, ..SERIAL };
-    run(move |network| async move {
-        let pair = Pair::new(network, options).await;
-        let waiting = [greeter(&pair).await, greeter(&pair).await];
-        pair.read().await;
-        assert_eq!(pair.application.borrow().value_queries, 1);
-        assert_eq!(pair.connection.greeting(), GreetingProgress::Awaited);
-        let mut early = pair.connection.stream();
-        assert_eq!(begin(&mut early, GET, "/"), SendOutcome::Failed(ConnectionFault::Refused));
-        assert_eq!(pair.connection.stream_limit(), 1);
-        pair.records(|out| write_values(&[("FCGI_MAX_REQS", "3"), ("FCGI_MPXS_CONNS", "1")], out)).await;
-        assert_eq!(waiting.each_ref().map(|seen| seen.get()), [(GreetingProgress::Complete, 2); 2]);
-        assert_eq!(
-            (pair.connection.greeting(), pair.connection.stream_limit()),
-            (GreetingProgress::Complete, 3)
-        );
-        pair.connection.end_greeting();
-        assert_eq!(pair.connection.fault(), None);
-        let _first = pair.begin(GET);
-    });
-}
-
-#[test]
-fn an_application_that_does_not_know_get_values_is_used_as_configured() {
-    let options = ConnectionOptions { get_values: true, ..MULTIPLEXED };
-    run(move |network| async move {
-        let pair = Pair::new(network, options).await;
-        pair.records(|out| write_unknown_type(9, out)).await;
-        assert_eq!(
-            (pair.connection.greeting(), pair.connection.stream_limit()),
-            (GreetingProgress::Complete, 8)
-        );
-    });
-}
-
-#[test]
-fn a_greeting_without_an_answer_fails() {
-    let options = ConnectionOptions { get_values: true, ..SERIAL };
-    for closes in [true, false] {
-        run(move |network| async move {
-            let pair = Pair::new(network, options).await;
-            let waiting = greeter(&pair).await;
-            match closes {
-                true => pair.peer.finish(),
-                // The wait timed out.
-                false => pair.connection.end_greeting(),
-            }
-            pass().await;
-            assert_eq!(waiting.get(), (GreetingProgress::Failed, 2));
-            assert!(pair.connection.is_closing());
-        });
-    }
-}
-
-#[test]
-fn error_output_arrives_in_pieces_beside_the_response() {
-    run(|network| async move {
-        let pair = Pair::new(network, SERIAL).await;
-        let mut stream = pair.begin(GET);
-        let record = records(|out| write_stderr(1, b"a warning", out));
-        pair.send(&record[..12]).await;
-        assert_eq!(receive_all(&mut stream), (vec![], ReceiveOutcome::Nothing));
-        pair.send(&record[12..]).await;
-        pair.records(|out| {
-            write_stdout(1, b"x", out);
-            write_stderr(1, b"more", out);
-        })
-        .await;
-        assert_eq!(receive_all(&mut stream), (b"x".to_vec(), ReceiveOutcome::Nothing));
-        let expected = [("a wa", false), ("rning", true), ("more", true)];
-        assert_eq!(*pair.errors.borrow(), expected.map(|(text, ends)| (text.to_owned(), ends)));
-    });
-}
-
-#[test]
-fn records_without_output_do_not_keep_the_task_from_others() {
-    let conditions = Conditions { window: 1 << 20, ..Conditions::CALM };
-    run_with(conditions, |network| async move {
-        let pair = Pair::new(network, SERIAL).await;
-        let reader = pair.reader("/").await;
-        let (runs, receives) = (reader.runs.get(), pair.network.receives());
-        let pieces = 1_000_000 / MAX_CONTENT;
-        reader.is_slow.set(true);
-        pair.records(|out| {
-            (0..pieces).for_each(|_| write_stderr(1, &body(MAX_CONTENT), out));
-            out.extend(response(1, b"x"));
-        })
-        .await;
-        assert_eq!(pair.network.receives(), receives);
-        reader.is_slow.set(false);
-        weir_sched::wake(pair.connection.inner.borrow().slots[0].task.expect("a task"));
-        pass().await;
-        let (runs, receives) = (u64::from(reader.runs.get() - runs), pair.network.receives() - receives);
-        assert_eq!((reader.text(), reader.end.get()), ("x".into(), Some(ReceiveOutcome::End)));
-        assert!(runs > 2 && receives / runs <= 8, "{receives} receives in {runs} runs");
-    });
-}
-
-#[test]
-fn a_flood_of_stray_records_breaks_the_connection() {
-    run(|network| async move {
-        let pair = Pair::new(network, SERIAL).await;
-        let reader = pair.reader("/").await;
-        pair.records(|out| (0..200).for_each(|_| write_stdout(9, b"x", out))).await;
-        assert_eq!(reader.end.get(), Some(ReceiveOutcome::Failed(ConnectionFault::Protocol)));
-        assert!(pair.connection.is_closing());
-    });
-}
-
-#[test]
-fn a_stream_without_news_is_quiet() {
-    for options in [SERIAL, MULTIPLEXED] {
-        run(move |network| async move {
-            let pair = Pair::new(network, options).await;
-            let mut stream = pair.begin(GET);
-            let _other = options.multiplexes.then(|| pair.begin(GET));
-            pass().await;
-            let _ = stream.receive(usize::MAX);
-            assert!(stream.is_quiet());
-            pair.records(|out| write_stdout(1, b"x", out)).await;
-            assert!(!stream.is_quiet());
-            assert_eq!(stream.receive(usize::MAX), ReceiveOutcome::Bytes(1));
-            assert!(!stream.is_quiet());
-            take(&mut stream);
-            assert!(stream.is_quiet());
-            pair.records(|out| end(1, out)).await;
-            assert!(!stream.is_quiet());
-        });
-    }
-}
-
-#[test]
-fn the_last_stream_of_an_unwanted_connection_wakes_its_owner() {
-    run(|network| async move {
-        let pair = Pair::new(network, SERIAL).await;
-        let Pair { connection, runs, peer, .. } = pair;
-        let (stream, before) = (connection.stream(), runs.get());
-        // Only the owner and the stream are left.
-        drop(connection);
-        pass().await;
-        assert_eq!(runs.get(), before);
-        drop(stream);
-        pass().await;
-        assert_eq!(runs.get(), before + 1);
-        drop(peer);
-    });
-}
-
-#[test]
-fn an_unopened_stream_leaves_no_trace() {
-    run(|network| async move {
-        let pair = Pair::new(network, SERIAL).await;
-        let mut stream = pair.connection.stream();
-        assert_eq!((stream.flush(), stream.has_pending()), (SendOutcome::All, false));
-        assert_eq!(stream.fault(), None);
-        drop(stream);
-        pass().await;
-        assert_eq!((pair.read_some(100), pair.connection.is_closing()), (0, false));
-    });
 }
