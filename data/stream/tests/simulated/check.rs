@@ -6,6 +6,7 @@ use weir_backend::{BackendCounter, FrontendCounter, ServerCounter};
 use weir_containers::BufferPool;
 use weir_sched::{now, queues, sleep_until};
 
+use crate::application;
 use crate::client::Answer;
 use crate::engines;
 use crate::plan::{How, Upload};
@@ -25,6 +26,7 @@ pub(crate) async fn check(stage: &Rc<Stage>) {
     counters_add_up(stage);
     lines_are_complete(stage);
     engines::check_lines(stage);
+    application::check_lines(stage);
 }
 
 /// Waits for a condition that must become true.
@@ -143,7 +145,7 @@ fn parse(line: &str) -> Line<'_> {
 
 /// Whether a line does not report a stream.
 fn is_of_another_kind(line: &str) -> bool {
-    line.starts_with("Proxy ") || line.starts_with("SPOE: ")
+    line.starts_with("Proxy ") || line.starts_with("SPOE: ") || application::is_of_error_output(line)
 }
 
 fn lines_are_complete(stage: &Stage) {

@@ -12,6 +12,7 @@
 //! so; `SEED=n ... one_seed -- --nocapture` runs one and prints its events.
 
 mod agent;
+mod application;
 mod cases;
 mod check;
 mod client;

@@ -432,4 +432,5 @@ pub(crate) const MENU: Menu = Menu {
     half_closed: false,
     large: false,
     datagrams: false,
+    announced: false,
 };

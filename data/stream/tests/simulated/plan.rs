@@ -102,6 +102,8 @@ pub(crate) struct Menu {
     /// Whether bodies of requests arrive in pieces of a datagram's size. Only HTTP/2 clients send this
     /// way.
     pub datagrams: bool,
+    /// Whether bodies of requests that are larger than a buffer have a length. Applications need it.
+    pub announced: bool,
 }
 
 impl Menu {
@@ -112,6 +114,7 @@ impl Menu {
         half_closed: false,
         large: false,
         datagrams: false,
+        announced: false,
     };
 }
 
@@ -127,6 +130,9 @@ impl Visit {
         let mut requests: Vec<PlannedRequest> = (0..=network.random(4)).map(request).collect();
         if menu.large {
             requests.iter_mut().for_each(|request| request.enlarge(network));
+        }
+        if menu.announced {
+            requests.iter_mut().for_each(PlannedRequest::announce);
         }
         if pipelined {
             // A client that sends everything at once does not wait for `100 Continue`.
@@ -204,6 +210,14 @@ impl PlannedRequest {
         }
     }
 
+    fn announce(&mut self) {
+        if let Upload::Chunked(length) = self.upload
+            && length > FITS_A_BUFFER
+        {
+            self.upload = Upload::Length(length);
+        }
+    }
+
     pub(crate) fn head(&self) -> Vec<u8> {
         let PlannedRequest { id, method, how, download, delay_ms, .. } = self;
         let mut head =
@@ -255,6 +269,9 @@ pub(crate) fn chunked(network: &SimulatedNetwork, mut pattern: Pattern, length: 
     bytes.extend(b"0\r\n\r\n");
     bytes
 }
+
+/// A body of this length fits a buffer in any chunks, with its head.
+const FITS_A_BUFFER: usize = 2_000;
 
 /// The size of a body. Small ones are as frequent as large ones.
 pub(crate) fn size(network: &SimulatedNetwork) -> usize {

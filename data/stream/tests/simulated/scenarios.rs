@@ -1,5 +1,6 @@
 //! The scenarios. A new one is a file here and a row below.
 
+mod applications;
 mod closing;
 mod datagrams;
 mod early;
@@ -60,6 +61,10 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     engines::PIPELINED,
     engines::SERIAL,
     engines::CONTINUED,
+    applications::SERIAL,
+    applications::MULTIPLEXED,
+    applications::ASKED,
+    applications::CLOSED,
 ];
 
 /// The checks read this log format.

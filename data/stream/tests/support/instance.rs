@@ -22,7 +22,7 @@ use datagrams::Datagrams;
 #[path = "datagrams.rs"]
 pub(crate) mod datagrams;
 
-/// The instance of a configuration. All proxies and engines with a log write to `log`. The text after a line `--- NAME` is the file NAME,
+/// The instance of a configuration. All proxies, engines and applications with a log write to `log`. The text after a line `--- NAME` is the file NAME,
 /// which the configuration can refer to.
 pub(crate) fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> Instance {
     let mut parts = text.split("\n--- ");
@@ -58,6 +58,11 @@ pub(crate) fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> Instance 
         let engines = proxy.engines.iter_mut().map(|engine| &mut engine.log_sinks);
         for sinks in engines.chain([&mut proxy.log_sinks]).filter(|sinks| !sinks.is_empty()) {
             *sinks = vec![Arc::clone(log)];
+        }
+        if let Some(application) = proxy.application.as_mut().and_then(Arc::get_mut)
+            && !application.log_sinks.is_empty()
+        {
+            application.log_sinks = vec![Arc::clone(log)];
         }
     }
     instance.with_hooks(Hooks { statistics: Some(Box::new(Nothing)), ..Hooks::default() })

@@ -53,6 +53,7 @@ static MENU: Menu = Menu {
     half_closed: false,
     large: true,
     datagrams: false,
+    announced: false,
 };
 
 const UP: &str = "
