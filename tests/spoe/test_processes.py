@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from lib.needs import needs_root
 from lib.origin import Origin, read_all
 from lib.program import Folder, Program, free_port, request, wait_until
 from lib.spop import ACK, Agent, Frame, pairs, set_var
@@ -97,8 +98,7 @@ def test_a_worker_has_connections_before_its_first_request(binary, port):
 
 
 def test_an_engine_works_confined_and_as_a_daemon(binary, port):
-    if os.geteuid() != 0:
-        pytest.skip("changes its identity")
+    needs_root()
     agent = Agent(lambda notify: [set_var("txn", "s", 1)])
     with agent, Folder() as folder:
         os.chmod(folder.path, 0o755)
