@@ -263,6 +263,12 @@ impl ApplicationState {
 }
 
 impl RequestSlot {
+    /// Drops the output behind a complete response, and waits for the end of the request only.
+    fn drain(&mut self) {
+        self.task = None;
+        self.surplus += std::mem::take(&mut self.arrived).len();
+    }
+
     fn wake(&self) {
         if let Some(task) = self.task {
             weir_sched::wake(task);
@@ -372,7 +378,7 @@ impl ApplicationMultiplexer {
                 inner.is_leaving |= !has_sent_all;
             }
             false if is_complete && has_sent_all => {
-                inner.slots[at].task = None;
+                inner.slots[at].drain();
                 // The owner bounds the wait for the end.
                 return true;
             }

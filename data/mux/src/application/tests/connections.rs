@@ -110,6 +110,31 @@ fn output_after_a_complete_response_is_bounded() {
 }
 
 #[test]
+fn output_behind_a_complete_response_does_not_hold_other_requests() {
+    for (surplus, fault) in [(MAX_ARRIVED, None), (MAX_ARRIVED + 1, Some(ConnectionFault::Protocol))] {
+        run(move |network| async move {
+            let pair = Pair::new(network, MULTIPLEXED).await;
+            let (mut first, mut other) = (pair.begin(GET), pair.begin(GET));
+            let bytes = body(surplus);
+            pair.records(|out| bytes.chunks(MAX_CONTENT).for_each(|piece| write_stdout(1, piece, out))).await;
+            assert!(pair.connection.is_clogged(), "reading is paused");
+            first.complete();
+            drop(first);
+            pass().await;
+            assert_eq!(
+                (pair.connection.fault(), pair.connection.is_clogged()),
+                (fault, fault.is_some()),
+                "{surplus}"
+            );
+            if fault.is_none() {
+                pair.send(&response(2, b"other")).await;
+                assert_eq!(receive_all(&mut other), (b"other".to_vec(), ReceiveOutcome::End));
+            }
+        });
+    }
+}
+
+#[test]
 fn a_request_that_is_abandoned_is_aborted_and_its_connection_leaves() {
     for options in [SERIAL, MULTIPLEXED] {
         run(move |network| async move {
