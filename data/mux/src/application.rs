@@ -198,7 +198,11 @@ impl ApplicationState {
                 None => break,
                 Some(FcgiEvent::Stdout { id, payload }) => {
                     let Some(slot) = self.slots.iter_mut().find(|slot| slot.id == id) else { continue };
-                    slot.output_ended |= payload.is_empty();
+                    // Records behind the end of the output belong to no response.
+                    if slot.output_ended {
+                        continue;
+                    }
+                    slot.output_ended = payload.is_empty();
                     match &mut direct {
                         Some((own, into)) if *own == id => into.extend_from_slice(payload),
                         _ if slot.task.is_none() => slot.surplus += payload.len(),
