@@ -70,6 +70,14 @@ def test_invalid_percent_encodings_are_refused(build, path):
     assert not any(request.items for request in world.application.requests)
 
 
+@pytest.mark.parametrize("path", ["/a.php%00", "/a.php%00.txt", "/%00", "/a%zz", "/%"])
+def test_paths_that_applications_would_read_differently_are_refused(build, path):
+    """An application takes a NUL for the end of the path: rules would have seen another one."""
+    world = build().serve()
+    assert world.ask(path).status in world.want({400}, {500}, "path error")
+    assert not any(request.items for request in world.application.requests)
+
+
 def test_the_log_line_of_a_refused_path(build):
     world = build().serve(app=PATH_INFO)
     status = world.ask("/a.php/%00").status

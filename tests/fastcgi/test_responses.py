@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from lib.fastcgi import Application, record, STDOUT
+from lib.fastcgi import STDOUT, Application, end, record
 from lib.fcgi_world import read_answer
 
 TYPE = b"Content-Type: a/b\r\n"
@@ -346,6 +346,23 @@ def test_parts_arrive_when_the_application_sends_them(build):
             while len(seen) < len(parts) and parts[len(seen)] in raw:
                 seen.append(time.monotonic())
     assert len(seen) == len(parts) and raw.endswith(b"0\r\n\r\n")
+
+
+def test_output_behind_its_end_belongs_to_no_response(build):
+    def answer(talk, request):
+        talk.open.pop(request.number)
+        talk.send(record(STDOUT, request.number, b"Content-Length: 8\r\n\r\nhalf") + record(STDOUT, request.number)
+                  + record(STDOUT, request.number, b"LATE") + end(request.number))
+    world = build(Application(answer)).serve()
+    answer = world.ask("/x")
+    assert (answer.body, answer.complete) == (b"half", False) and world.logged().flags == "SD--"
+
+
+def test_a_tunnel_is_refused(build):
+    world = build().serve()
+    answer = world.exchange(b"CONNECT a.test:80 HTTP/1.1\r\nHost: a.test:80\r\n\r\n")
+    assert answer.status == 502
+    assert not any(request.items for request in world.application.requests)
 
 
 def test_compression_of_responses(build):

@@ -6,10 +6,12 @@
 mod errors;
 mod parameters;
 
+use weir_http::{HeadFlags, Method};
 use weir_mux::ApplicationStream;
 
 pub(crate) use errors::ErrorLog;
 
+use crate::counters::CountedEvent;
 use crate::ending::{By, During};
 use crate::stream::{PhaseResult, Stream, StreamError};
 
@@ -25,9 +27,16 @@ pub(crate) fn needs_length(stream: &Stream) -> bool {
 /// Writes the parameters that the application gets in place of the head. `kept` is the length of a body that is kept for a retry.
 ///
 /// # Errors
-/// 400 for a path that the application cannot divide. Also if the client left.
+/// 400 for a path that cannot be decoded safely, 502 for a request that opens a tunnel. Also if the client left.
 #[cold]
 pub(crate) fn prepare(stream: &mut Stream, kept: Option<u64>) -> PhaseResult {
+    // Applications cannot open a tunnel, and a request that ran anyway could not be taken back.
+    let head = &stream.request.message.head;
+    let is_extended = stream.client.shared().is_some() && head.flags().contains(HeadFlags::HAS_UPGRADE);
+    if head.method() == Method::Connect || is_extended {
+        stream.counts().count(CountedEvent::FailedResponse);
+        return Err(StreamError::error(502, By::Proxy, During::Headers));
+    }
     let body = &stream.request.body;
     let known = match kept {
         None if body.is_done() => Some(0),

@@ -25,7 +25,7 @@ pub struct CgiRequest<'r> {
     pub is_secured: bool,
 }
 
-/// The application's `path-info` cannot divide the path safely: its expression would not see all of it.
+/// The path has an invalid escape or a NUL, or a byte behind which the expression of `path-info` would not see the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndivisiblePath;
 
@@ -34,7 +34,7 @@ impl CgiRequest<'_> {
     /// the application would wait for bytes that do not come. `scratch` is overwritten.
     ///
     /// # Errors
-    /// For a path that `path-info` cannot divide. Parameters are then incomplete.
+    /// For a path that cannot be decoded or divided safely. Parameters are then incomplete.
     pub fn write_defaults(
         &self,
         params: &mut Params,
@@ -44,7 +44,11 @@ impl CgiRequest<'_> {
         let CgiRequest { head, raw, .. } = *self;
         let mut writer = DefaultWriter { params, overwrites };
         self.write_paths(&mut writer, scratch)?;
-        writer.push("REQUEST_URI", head.path_and_query(raw));
+        let target = match head.path_and_query(raw) {
+            b"" => head.uri(raw),
+            target => target,
+        };
+        writer.push("REQUEST_URI", target);
         writer.push("REQUEST_METHOD", head.method_text(raw));
         if let Some(query) = head.query(raw).filter(|query| !query.is_empty()) {
             writer.push("QUERY_STRING", query);
@@ -82,12 +86,13 @@ impl CgiRequest<'_> {
         let CgiRequest { application, head, raw, .. } = *self;
         let is_decoded = percent::decode(head.path(raw), false, path);
         let captures = match &application.path_info {
+            // Applications take a NUL for the end of the path, so that rules would have seen another one.
+            _ if !is_decoded || path.contains(&0) => return Err(IndivisiblePath),
             // The expression sees nothing behind such a byte.
-            Some(_) if !is_decoded || forbids_path_info(path) => return Err(IndivisiblePath),
+            Some(_) if forbids_path_info(path) => return Err(IndivisiblePath),
             Some(regex) => captures(regex, path),
             None => None,
         };
-        let path = if is_decoded { path } else { head.path(raw) };
         let docroot = application.docroot.as_bytes();
         let paths = ScriptPaths::new(path, application.index.as_deref().map(str::as_bytes), captures);
         writer.push("DOCUMENT_ROOT", docroot);

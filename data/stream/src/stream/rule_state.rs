@@ -73,7 +73,7 @@ pub enum RefusingOption {
     CheckCache,
     /// `use-fcgi-app`: the body is longer than a buffer, and its length is unknown.
     ApplicationBody,
-    /// `path-info` of an application: the path has characters that the expression cannot see.
+    /// `use-fcgi-app`: the path cannot be decoded safely, or has characters that the expression of `path-info` cannot see.
     ApplicationPath,
 }
 
@@ -87,7 +87,7 @@ impl StoppedBy {
                 Some("use-fcgi-app (the length of the body is unknown, and it exceeds a buffer)")
             }
             StoppedBy::Option(RefusingOption::ApplicationPath) => {
-                Some("path-info (the path has an invalid escape, a line end or a NUL)")
+                Some("use-fcgi-app (the path has an invalid escape, a NUL, or a line end before path-info)")
             }
             StoppedBy::Nobody | StoppedBy::Rule => None,
         }
