@@ -30,7 +30,7 @@ impl ApplicationConnection {
     /// Makes the parameters of a request from its head. `length` is the length of the body in bytes.
     ///
     /// # Errors
-    /// For a path that the application's `path-info` cannot divide.
+    /// For a path that cannot be decoded or divided safely.
     pub(crate) fn parameters(
         &self,
         message: &Message,

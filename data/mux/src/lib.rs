@@ -11,6 +11,9 @@
 //! An [`AgentStream`] carries the payloads of one exchange with an agent (SPOP), through the engine of a connection in `weir-spop`. The
 //! crates above write and read the payloads.
 //!
+//! An [`ApplicationStream`] carries one request to a FastCGI application, through the engine in `weir-fcgi`: its parameters in place of the
+//! head, and the body and the response as over HTTP.
+//!
 //! The crate refuses to know proxies, rules, servers and timeouts. Begin with `connector.rs`, then `message.rs` and `body.rs`.
 
 pub mod agent;

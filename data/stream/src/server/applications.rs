@@ -46,8 +46,8 @@ pub(super) async fn begin(
     Ok(upstream)
 }
 
-/// How many more requests a connection that is being established will carry besides the first. The answer to
-/// `option get-values` may set another number later.
+/// How many requests a connection that is being established will carry at once. The answer to `option get-values` may set another number
+/// later.
 pub(super) fn places(stream: &Stream) -> u32 {
     application_of(stream).map_or(1, |application| {
         let options = application.connection_options();

@@ -1,4 +1,4 @@
-//! Shared server connections, which carry several streams at once: HTTP/2 here, exchanges with agents in `agents.rs`.
+//! Shared server connections, which carry several streams at once: HTTP/2 here, those to agents and applications in `served.rs`.
 //!
 //! Each stream on a shared connection holds a [`SharedLease`]. The pool counts the leases and keeps the connection idle after the last
 //! one ends ([`weir_backend::IdlePool`]). The connection has its own task:
