@@ -204,7 +204,7 @@ impl Message {
     }
 
     /// Takes the head of an application's response (RFC 3875, 6), and reads it as one of HTTP/1.1.
-    #[cold]
+    #[inline(never)]
     fn read_application(
         &mut self,
         from: &mut ApplicationStream,

@@ -28,7 +28,7 @@ pub(crate) fn needs_length(stream: &Stream) -> bool {
 ///
 /// # Errors
 /// 400 for a path that cannot be decoded safely, 502 for a request that opens a tunnel. Also if the client left.
-#[cold]
+#[inline(never)]
 pub(crate) fn prepare(stream: &mut Stream, kept: Option<u64>) -> PhaseResult {
     // Applications cannot open a tunnel, and a request that ran anyway could not be taken back.
     let head = &stream.request.message.head;

@@ -15,7 +15,7 @@ use crate::stream::{PhaseResult, Stream, StreamError};
 /// Writes the parameters of the stream's request to `params`. `length` is the length of its body in bytes.
 ///
 /// # Errors
-/// 400 for a path that the application's `path-info` cannot divide safely.
+/// 400 for a path that cannot be decoded or divided safely.
 pub(crate) fn write(stream: &mut Stream, length: u64, params: &mut Params) -> PhaseResult {
     params.clear();
     let Some(application) = stream.backend.application.clone() else { return Ok(()) };
@@ -35,7 +35,7 @@ pub(crate) fn write(stream: &mut Stream, length: u64, params: &mut Params) -> Ph
     Ok(())
 }
 
-/// Writes the parameters that do not depend on lines of the application. False if `path-info` cannot divide its path.
+/// Writes the parameters that do not depend on lines of the application. False if its path cannot be decoded or divided safely.
 fn write_request(
     stream: &Stream,
     application: &FcgiApplication,
@@ -107,7 +107,7 @@ fn write_user(head: &Head, raw: &[u8], overwrites: &dyn Fn(&[u8]) -> bool, param
     if let Some(credentials) = auth::basic(value) {
         push(b"AUTH_TYPE", b"Basic");
         push(b"REMOTE_USER", &credentials.user);
-    } else if value.get(..BEARER.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(BEARER)) {
+    } else if auth::scheme(value).is_some_and(|(name, _)| name.eq_ignore_ascii_case(b"Bearer")) {
         push(b"AUTH_TYPE", b"Bearer");
     }
 }
@@ -120,7 +120,6 @@ fn is_parameter_of(parameter: &[u8], field: &[u8]) -> bool {
 }
 
 const CONTENT_LENGTH: &[u8] = b"CONTENT_LENGTH";
-const BEARER: &[u8] = b"bearer ";
 
 /// Fields that applications see only with `pass-header`: credentials, and those that end with the connection.
 const HIDDEN: &[&[u8]] = &[
