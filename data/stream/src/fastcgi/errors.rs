@@ -30,9 +30,8 @@ impl ErrorLog {
 
     /// Logs the line that has begun. In each second, [`MAX_LINES`] are logged and the rest is counted.
     fn end_line(&mut self) {
-        let line = std::mem::take(&mut self.line);
-        if line.is_empty() {
-            return self.keep(line);
+        if self.line.is_empty() {
+            return;
         }
         let second = weir_sched::now_us() / 1_000_000;
         if self.second.0 != second {
@@ -41,11 +40,11 @@ impl ErrorLog {
         self.second.1 += 1;
         if self.second.1 > MAX_LINES {
             self.dropped += 1;
-            return self.keep(line);
+        } else {
+            self.report_dropped();
+            self.send(&self.line);
         }
-        self.report_dropped();
-        self.send(&line);
-        self.keep(line);
+        self.line.clear();
     }
 
     fn report_dropped(&mut self) {
@@ -58,12 +57,6 @@ impl ErrorLog {
     fn send(&self, text: &[u8]) {
         let Application { log_sinks, log_tag, .. } = &*self.application;
         crate::log::send_line(log_sinks, log_tag, Level::Error, text);
-    }
-
-    /// Uses the memory of a line again.
-    fn keep(&mut self, mut line: Vec<u8>) {
-        line.clear();
-        self.line = line;
     }
 }
 
