@@ -183,7 +183,8 @@ def test_example_postgresql_patroni(folder, start):
     assert leads_to(ports[0], databases[0]) and leads_to(ports[1], databases[1])
     assert any((request.method, request.path) == ("OPTIONS", "/primary") for request in apis[0].requests)
     # Before their first checks both may be chosen.
-    assert wait_until(lambda: {session(ports[0])[1] for _ in range(4)} == {str(databases[0].port)})
+    assert wait_until(lambda: any(request.path == "/primary" for request in apis[1].requests))
+    assert wait_until(lambda: {session(ports[0])[1] for _ in range(8)} == {str(databases[0].port)})
     connection, who = session(ports[0])
     assert who == str(databases[0].port), who
     roles(1)

@@ -248,7 +248,7 @@ impl AgentEnd<'_> {
                     SpopFrame { kind: SpopFrameKind::Ack, flags: 0, stream_id: 1, frame_id: 1, payload: b"" };
                 frame::write(&whole, &mut self.out);
             }
-            4 => write_agent_hello(self.agents.rules.max_frame_size, true, &mut self.out),
+            4 => write_agent_hello(self.agents.rules.max_frame_size, self.offers_pipelining, &mut self.out),
             _ => self.out.extend(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
         }
     }
