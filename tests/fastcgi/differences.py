@@ -11,7 +11,6 @@ DIFFERENCES = {
     "parameters of any size": "HAProxy encodes all parameters into one buffer and answers 500 where they do not fit; weir sends several records",
     "path error": "a path that cannot be decoded safely is the client's fault, so 400 is as right as HAProxy's 500",
     # Bodies.
-    "streamed bodies": "HAProxy buffers a body until it ends or the buffer is full, before it connects; weir streams a body of known length",
     "length required": "HAProxy answers 400 to a body of unknown length above its buffer; 411 says what the client has to do",
     # Responses.
     "unfinished head": "HAProxy waits for timeout server where STDOUT ends inside the head; weir answers 502 at once",

@@ -61,24 +61,43 @@ def test_a_body_that_arrives_byte_by_byte(build):
     assert world.application.last.body == b"b" * 20
 
 
-def test_a_body_of_known_length_is_streamed(build):
-    """The application sees the first part before the second is sent."""
-    world = build().serve()
+def test_a_body_larger_than_the_buffer_is_streamed(build):
+    """The application sees the first part before the last is sent."""
+    world, body = build().serve(), os.urandom(40_000)
+    with world.connect() as client:
+        client.sendall(HEAD + b"Content-Length: 40000\r\n\r\n" + body[:20_000])
+        assert wait_until(lambda: any(len(request.body) > 10_000 for request in world.application.requests))
+        client.sendall(body[20_000:])
+        assert read_answer(client).status == 200
+    assert world.application.last.body == body
+
+
+@pytest.mark.parametrize("waits", ["option http-buffer-request", ""])
+def test_a_slow_body_of_known_length_does_not_occupy_the_application(build, waits):
+    world = build().serve(backend=waits)
     with world.connect() as client:
         client.sendall(HEAD + b"Content-Length: 10\r\n\r\nhello")
-        arrived = wait_until(lambda: any(request.body == b"hello" for request in world.application.requests), 0.5 if world.haproxy else 5)
-        assert arrived == world.want(True, False, "streamed bodies")
+        time.sleep(0.2)
+        assert not world.application.conversations
         client.sendall(b"world")
         assert read_answer(client).status == 200
-    assert world.application.last.body == b"helloworld"
+    assert world.application.last.params["CONTENT_LENGTH"] == "10" and world.application.last.body == b"helloworld"
 
 
-def test_an_answer_before_the_body_is_complete(build):
-    world = build(Application(early=True)).serve()
+@pytest.mark.parametrize("app", ["option keep-conn", "no option keep-conn"])
+@pytest.mark.parametrize("first", [20_000, 200_000])
+def test_an_answer_before_the_body_is_complete(build, app, first):
+    """The rest of the body is read and dropped, and the client's connection stays."""
+    world = build(Application(early=True)).serve(app=app)
     with world.connect() as client:
-        client.sendall(HEAD + b"Content-Length: 1000000\r\n\r\n" + b"b" * 20000)
+        client.sendall(b"POST /up HTTP/1.1\r\nHost: x\r\nContent-Length: 400000\r\n\r\n" + b"b" * first)
         answer = read_answer(client)
         assert (answer.status, answer.body) == (200, b"ok")
+        client.sendall(b"b" * (400_000 - first))
+        client.sendall(b"GET /next HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
+        assert read_answer(client).status == 200
+    assert [(world.logged(count).status, world.logged(count).flags) for count in (1, 2)] == [(200, "----")] * 2
+    assert (world.stat("b", "s", "eresp"), world.stat("b", "s", "srv_abrt")) == ("0", "0")
 
 
 # Unknown lengths.
@@ -103,11 +122,12 @@ def test_a_slow_body_of_unknown_length_does_not_occupy_the_application(build):
     assert world.application.last.params["CONTENT_LENGTH"] == "10" and world.application.last.body == b"helloworld"
 
 
-def test_many_slow_bodies_of_unknown_length_leave_the_application_free(build):
+@pytest.mark.parametrize("framing", [b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", b"Content-Length: 100\r\n\r\nhello"])
+def test_many_slow_bodies_leave_the_application_free(build, framing):
     world = build().serve(global_lines="maxconn 2000")
     clients = [world.connect() for _ in range(300)]
     for client in clients:
-        client.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
+        client.sendall(HEAD + framing)
     assert world.params("/x")["REQUEST_URI"] == "/x"
     assert len(world.application.conversations) == 1
     for client in clients:

@@ -15,13 +15,15 @@ use crate::counters::CountedEvent;
 use crate::ending::{By, During};
 use crate::stream::{PhaseResult, Stream, StreamError};
 
-/// Whether the request's body has an unknown length. An application needs the length before it begins: one that reads until the end would be
-/// held by a slow client.
+/// Whether the backend's application begins only once the request's body is complete, or fills the buffer. Most applications give a whole
+/// process to each request, so a few slow clients would hold all of them.
+pub(crate) fn waits_for_body(stream: &Stream) -> bool {
+    stream.backend.application.is_some() && stream.request.is_known() && !stream.request.body.is_complete()
+}
+
+/// Whether the request's body has an unknown length. An application needs the length before it begins.
 pub(crate) fn needs_length(stream: &Stream) -> bool {
-    stream.backend.application.is_some()
-        && stream.request.is_known()
-        && !stream.request.body.is_complete()
-        && stream.request.message.head.content_length().is_none()
+    waits_for_body(stream) && stream.request.message.head.content_length().is_none()
 }
 
 /// Writes the parameters that the application gets in place of the head. `kept` is the length of a body that is kept for a retry.

@@ -42,6 +42,15 @@ pub struct ApplicationStream {
 // A connector has one in place of a connection, and must not grow.
 const _: () = assert!(size_of::<ApplicationStream>() <= 56);
 
+/// Whether an application reads the body of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BodySinkState {
+    Open,
+    /// It reads no more, and its response may be there.
+    Closed,
+    Failed(ConnectionFault),
+}
+
 /// Why an application's output lacks a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoCgiHead {
@@ -126,18 +135,22 @@ impl ApplicationStream {
         }
     }
 
-    /// Sends as much payload as the output limit admits. `ends` marks the last payload of the body.
+    /// Sends as much payload as the output limit admits. `ends` marks the last payload of the body. Drops payload that the application does
+    /// not read any more: its response is there, or the next receive finds out why not.
     pub(crate) fn send(&mut self, payload: &[u8], ends: bool) -> SendOutcome {
         let mut done = 0;
         while done < payload.len() && !self.shut {
-            if let Some(fault) = self.fault_of_sending() {
-                return SendOutcome::Failed(fault);
+            match self.body_sink() {
+                BodySinkState::Open => {}
+                BodySinkState::Closed => return self.drop_rest(ends),
+                BodySinkState::Failed(fault) => return SendOutcome::Failed(fault),
             }
             // The socket may take the queued records by now.
-            if self.has_pending()
-                && let failed @ SendOutcome::Failed(_) = self.flush()
-            {
-                return failed;
+            if self.has_pending() {
+                self.flush();
+                if self.body_sink() != BodySinkState::Open {
+                    continue;
+                }
             }
             if self.is_full() {
                 return SendOutcome::Part(done);
@@ -145,10 +158,18 @@ impl ApplicationStream {
             let piece = &payload[done..][..PIECE.min(payload.len() - done)];
             done += piece.len();
             self.put(piece, ends && done == payload.len());
-            if let failed @ SendOutcome::Failed(_) = self.flush() {
-                return failed;
-            }
+            self.flush();
         }
+        match self.body_sink() {
+            BodySinkState::Failed(fault) => SendOutcome::Failed(fault),
+            BodySinkState::Open | BodySinkState::Closed => SendOutcome::All,
+        }
+    }
+
+    /// Drops the rest of the body. The connection carries no other request after this one.
+    fn drop_rest(&mut self, ends: bool) -> SendOutcome {
+        self.connection.inner.borrow_mut().is_leaving = true;
+        self.shut |= ends;
         SendOutcome::All
     }
 
@@ -187,7 +208,10 @@ impl ApplicationStream {
         if !self.shut {
             self.put(b"", true);
         }
-        self.flush()
+        match self.flush() {
+            SendOutcome::Failed(_) if self.body_sink() == BodySinkState::Closed => self.drop_rest(true),
+            other => other,
+        }
     }
 
     /// Whether queued records of this request, which drives the connection, were not sent.
@@ -287,13 +311,21 @@ impl ApplicationStream {
         }
     }
 
-    /// Why the application takes no more of the body.
-    fn fault_of_sending(&self) -> Option<ConnectionFault> {
+    /// Whether the application takes more of the body.
+    fn body_sink(&self) -> BodySinkState {
         let mut inner = self.connection.inner.borrow_mut();
-        let fault = inner.fault.or(inner.write_fault);
-        // An application that ended its output may still read.
-        let is_over = inner.slot(self.id).is_none_or(|slot| slot.ended);
-        fault.or(is_over.then_some(ConnectionFault::Io(Errno::PIPE)))
+        let (fault, write_fault) = (inner.fault, inner.write_fault);
+        match inner.slot(self.id) {
+            Some(slot) if slot.ended => BodySinkState::Closed,
+            // An application that ended its output may still read.
+            Some(slot) if slot.output_ended && fault.is_some() => BodySinkState::Closed,
+            slot => match fault {
+                Some(fault) => BodySinkState::Failed(fault),
+                None if slot.is_none() => BodySinkState::Failed(ConnectionFault::Io(Errno::PIPE)),
+                None if write_fault.is_some() => BodySinkState::Closed,
+                None => BodySinkState::Open,
+            },
+        }
     }
 
     /// Whether the application certainly sent nothing new.

@@ -57,7 +57,7 @@ impl RequestPhase {
         }
         if self.stream.backend.config.settings.options.http_buffer_request
             || self.stream.as_choice_phase().balances_on_body()
-            || fastcgi::needs_length(&self.stream)
+            || fastcgi::waits_for_body(&self.stream)
         {
             let time = self.stream.frontend.config.settings.timeouts.http_request;
             self.stream.inspection().wait_for_body(0, time).await?;
