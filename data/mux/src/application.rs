@@ -15,6 +15,7 @@
 
 mod date;
 mod extras;
+mod requests;
 mod stream;
 
 use std::cell::{Cell, RefCell};
@@ -30,6 +31,8 @@ use weir_tls::Facts;
 
 use crate::multiplexer::TurnEnd;
 use crate::served::{GreetingProgress, ServedConnection};
+
+use requests::RequestTable;
 
 pub use extras::trim;
 pub use stream::ApplicationStream;
@@ -56,8 +59,7 @@ pub struct ApplicationMultiplexer {
 struct ApplicationState {
     connection: Connection,
     engine: FcgiConnection,
-    /// The requests that have a stream, and those that wait for their END_REQUEST only.
-    slots: Vec<RequestSlot>,
+    requests: RequestTable,
     /// Whether the only request drives the connection.
     is_direct: bool,
     /// Why no request can go on. `None` while the connection works.
@@ -78,7 +80,7 @@ struct ApplicationState {
 impl std::fmt::Debug for ApplicationState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ApplicationState")
-            .field("slots", &self.slots)
+            .field("requests", &self.requests)
             .field("is_direct", &self.is_direct)
             .field("fault", &self.fault)
             .field("is_leaving", &self.is_leaving)
@@ -86,29 +88,7 @@ impl std::fmt::Debug for ApplicationState {
     }
 }
 
-/// A request on the connection.
-#[derive(Debug)]
-struct RequestSlot {
-    id: u16,
-    /// The task of its stream. `None` once the response is complete, and only END_REQUEST is missing.
-    task: Option<TaskKey>,
-    /// Output that the stream did not take yet. Empty while the stream drives the connection.
-    arrived: Vec<u8>,
-    /// Whether the application ended the request (END_REQUEST).
-    ended: bool,
-    /// Whether the application ended its output. A response is complete then, also without END_REQUEST.
-    output_ended: bool,
-    /// Whether the stream waits until queued records are sent.
-    awaits_room: bool,
-    /// Bytes of output that came after the response was complete.
-    surplus: usize,
-}
-
 impl ApplicationState {
-    fn slot(&mut self, id: u16) -> Option<&mut RequestSlot> {
-        self.slots.iter_mut().find(|slot| slot.id == id)
-    }
-
     /// Sends the queued records. True if all of them were sent.
     fn flush(&mut self) -> bool {
         if self.engine.output().is_empty() {
@@ -167,7 +147,7 @@ impl ApplicationState {
             if self.fault.is_some() {
                 return false;
             }
-            self.is_withheld = self.slots.iter().any(|slot| slot.arrived.len() >= MAX_ARRIVED);
+            self.is_withheld = self.requests.is_any_full();
             if self.is_withheld {
                 return false;
             }
@@ -197,7 +177,7 @@ impl ApplicationState {
             match event {
                 None => break,
                 Some(FcgiEvent::Stdout { id, payload }) => {
-                    let Some(slot) = self.slots.iter_mut().find(|slot| slot.id == id) else { continue };
+                    let Some(slot) = self.requests.get_mut(id) else { continue };
                     // Records behind the end of the output belong to no response.
                     if slot.output_ended {
                         continue;
@@ -205,11 +185,7 @@ impl ApplicationState {
                     slot.output_ended = payload.is_empty();
                     match &mut direct {
                         Some((own, into)) if *own == id => into.extend_from_slice(payload),
-                        _ if slot.task.is_none() => slot.surplus += payload.len(),
-                        _ => {
-                            slot.arrived.extend_from_slice(payload);
-                            slot.wake();
-                        }
+                        _ => self.requests.append(id, payload),
                     }
                 }
                 Some(FcgiEvent::Stderr { payload, ends_record, .. }) => {
@@ -220,14 +196,14 @@ impl ApplicationState {
                 // The state of the protocol does not matter: a response is there, or it is not.
                 Some(FcgiEvent::Ended { id, .. }) => {
                     self.ended += 1;
-                    let Some(at) = self.slots.iter().position(|slot| slot.id == id) else { continue };
-                    self.slots[at].ended = true;
+                    let Some(slot) = self.requests.get_mut(id) else { continue };
+                    slot.ended = true;
                     // The task that drives the connection is running.
                     if direct.as_ref().is_none_or(|(own, _)| *own != id) {
-                        self.slots[at].wake();
+                        slot.wake();
                     }
-                    if self.slots[at].task.is_none() {
-                        self.slots.swap_remove(at);
+                    if slot.is_draining() {
+                        self.requests.remove(id);
                     }
                 }
                 Some(FcgiEvent::Ready) => self.greeting_waiters.drain(..).for_each(weir_sched::wake),
@@ -245,7 +221,7 @@ impl ApplicationState {
             self.fault = Some(fault);
             self.is_leaving = true;
             self.greeting_waiters.drain(..).for_each(weir_sched::wake);
-            self.slots.iter().for_each(RequestSlot::wake);
+            self.requests.wake_all();
         }
     }
 
@@ -256,27 +232,8 @@ impl ApplicationState {
         self.engine.flushed(self.engine.output().len());
     }
 
-    /// Whether a request is complete for its stream, but the application has not ended it.
-    fn is_draining(&self) -> bool {
-        self.slots.iter().any(|slot| slot.task.is_none())
-    }
-
     fn is_closing(&self) -> bool {
         self.is_leaving || self.engine.is_closing()
-    }
-}
-
-impl RequestSlot {
-    /// Drops the output behind a complete response, and waits for the end of the request only.
-    fn drain(&mut self) {
-        self.task = None;
-        self.surplus += std::mem::take(&mut self.arrived).len();
-    }
-
-    fn wake(&self) {
-        if let Some(task) = self.task {
-            weir_sched::wake(task);
-        }
     }
 }
 
@@ -292,7 +249,7 @@ impl ApplicationMultiplexer {
             inner: RefCell::new(ApplicationState {
                 connection,
                 engine: FcgiConnection::new(options),
-                slots: Vec::new(),
+                requests: RequestTable::default(),
                 is_direct: false,
                 fault: None,
                 write_fault: None,
@@ -346,24 +303,18 @@ impl ApplicationMultiplexer {
         let task = weir_sched::current();
         // A request that another one shares the connection with leaves the records to the owner. One that the application ended shares it
         // until its stream took the output.
-        let is_alone = inner.engine.live() == 1 && inner.slots.is_empty();
+        let is_alone = inner.engine.live() == 1 && inner.requests.is_empty();
         if is_alone {
             inner.connection.descriptor().set_owner(task);
         } else if inner.is_direct {
             inner.connection.descriptor().set_owner(self.owner.get());
             // From now on the socket wakes the owner. A task that waited for the socket needs a wake from it.
-            inner.slots.iter_mut().for_each(|slot| slot.awaits_room |= has_output);
+            if has_output {
+                inner.requests.await_room_all();
+            }
         }
         inner.is_direct = is_alone;
-        inner.slots.push(RequestSlot {
-            id,
-            task: Some(task),
-            arrived: Vec::new(),
-            ended: false,
-            output_ended: false,
-            awaits_room: false,
-            surplus: 0,
-        });
+        inner.requests.insert(id, task);
         Some(id)
     }
 
@@ -374,20 +325,20 @@ impl ApplicationMultiplexer {
         if std::mem::take(&mut inner.is_direct) {
             inner.connection.descriptor().set_owner(self.owner.get());
         }
-        let Some(at) = inner.slots.iter().position(|slot| slot.id == id) else { return false };
-        match inner.slots[at].ended {
+        let Some(slot) = inner.requests.get(id) else { return false };
+        match slot.ended {
             // An application that ended the request early may not read the rest of its body.
             true => {
-                inner.slots.swap_remove(at);
+                inner.requests.remove(id);
                 inner.is_leaving |= !has_sent_all;
             }
             false if is_complete && has_sent_all => {
-                inner.slots[at].drain();
+                inner.requests.drain(id);
                 // The owner bounds the wait for the end.
                 return true;
             }
             false => {
-                inner.slots.swap_remove(at);
+                inner.requests.remove(id);
                 inner.engine.abort(id);
                 // Most applications notice the end of a request only by the end of its connection.
                 inner.is_leaving = true;
@@ -411,16 +362,12 @@ impl ServedConnection for ApplicationMultiplexer {
             return if inner.fault.is_some() { TurnEnd::Over } else { TurnEnd::Quiet };
         }
         let more = inner.fault.is_none() && inner.receive(ROUNDS, None, usize::MAX);
-        if inner.slots.iter().any(|slot| slot.surplus > MAX_SURPLUS) {
+        if inner.requests.has_surplus() {
             inner.fail(ConnectionFault::Protocol);
         }
         inner.flush();
         if inner.engine.output().len() < MAX_OUTPUT {
-            for slot in &mut inner.slots {
-                if std::mem::take(&mut slot.awaits_room) {
-                    slot.wake();
-                }
-            }
+            inner.requests.wake_for_room();
         }
         match inner.fault {
             Some(_) => TurnEnd::Over,
@@ -484,7 +431,9 @@ impl ServedConnection for ApplicationMultiplexer {
     fn awaits_peer(&self) -> bool {
         let inner = self.inner.borrow();
         // While reading is paused, a request of this process holds the application up.
-        !inner.is_direct && !inner.is_withheld && (!inner.engine.output().is_empty() || inner.is_draining())
+        !inner.is_direct
+            && !inner.is_withheld
+            && (!inner.engine.output().is_empty() || inner.requests.is_draining())
     }
 
     fn progress(&self) -> u64 {
@@ -495,10 +444,6 @@ impl ServedConnection for ApplicationMultiplexer {
 
 /// Limit of queued output, in bytes. Above it, requests add no more of their bodies.
 const MAX_OUTPUT: usize = 64 * 1024;
-/// Output of one request that is kept for its stream, in bytes, before the connection is not read any more. One bulk buffer more may come.
-const MAX_ARRIVED: usize = 64 * 1024;
-/// Output after a complete response that is skipped, in bytes.
-const MAX_SURPLUS: usize = 64 * 1024;
 /// Minimum room for a receive, in bytes: a header, or the end of a request, may be there in part.
 const MIN_RECEIVE: usize = 16;
 /// Maximum number of receives in one scheduling round.

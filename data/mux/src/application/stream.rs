@@ -13,7 +13,8 @@ use weir_sys::Errno;
 use crate::served::ServedConnection;
 
 use super::extras::{self, RequestExtras};
-use super::{ApplicationMultiplexer, ApplicationState, MAX_OUTPUT, RequestSlot};
+use super::requests::RequestSlot;
+use super::{ApplicationMultiplexer, ApplicationState, MAX_OUTPUT};
 
 /// A place for one request on a connection to an application. Dropping it aborts the request, unless its response is complete.
 #[derive(Debug)]
@@ -227,9 +228,7 @@ impl ApplicationStream {
         if inner.engine.output().len() < most || inner.fault.is_some() {
             return false;
         }
-        if let Some(slot) = inner.slot(self.id) {
-            slot.awaits_room = true;
-        }
+        inner.requests.await_room(self.id);
         true
     }
 
@@ -265,19 +264,13 @@ impl ApplicationStream {
         let input = self.extras.compact();
         if inner.is_direct {
             receive_directly(&mut inner, self.id, input, limit);
-        } else if let Some(slot) = inner.slot(self.id) {
-            let room = limit - held;
-            if slot.arrived.len() <= room && input.is_empty() {
-                std::mem::swap(input, &mut slot.arrived);
-            } else {
-                input.extend(slot.arrived.drain(..room.min(slot.arrived.len())));
-            }
+        } else {
+            inner.requests.take(self.id, input, limit - held);
             if std::mem::take(&mut inner.is_withheld) {
                 self.connection.touch();
             }
         }
-        let is_over = |slot: &mut RequestSlot| (slot.ended || slot.output_ended) && slot.arrived.is_empty();
-        self.ended = inner.slot(self.id).is_some_and(is_over);
+        self.ended = inner.requests.get(self.id).is_some_and(RequestSlot::is_over);
         drop(inner);
         let count = self.input().len() - held;
         self.received += count as u64;
@@ -301,10 +294,10 @@ impl ApplicationStream {
 
     /// The fault that ended the request early, else `write_fault`.
     fn fault_of(&self, write_fault: Option<ConnectionFault>) -> Option<ConnectionFault> {
-        let mut inner = self.connection.inner.borrow_mut();
+        let inner = self.connection.inner.borrow();
         let fault = inner.fault.or(write_fault);
-        match inner.slot(self.id) {
-            Some(slot) if slot.ended || slot.output_ended => None,
+        match inner.requests.get(self.id) {
+            Some(slot) if slot.has_ended() => None,
             Some(_) => fault,
             None if self.id == UNOPENED => fault,
             None => fault.or(Some(ConnectionFault::Io(Errno::CONNRESET))),
@@ -313,9 +306,9 @@ impl ApplicationStream {
 
     /// Whether the application takes more of the body.
     fn body_sink(&self) -> BodySinkState {
-        let mut inner = self.connection.inner.borrow_mut();
+        let inner = self.connection.inner.borrow();
         let (fault, write_fault) = (inner.fault, inner.write_fault);
-        match inner.slot(self.id) {
+        match inner.requests.get(self.id) {
             Some(slot) if slot.ended => BodySinkState::Closed,
             // An application that ended its output may still read.
             Some(slot) if slot.output_ended && fault.is_some() => BodySinkState::Closed,
@@ -330,15 +323,12 @@ impl ApplicationStream {
 
     /// Whether the application certainly sent nothing new.
     pub(crate) fn is_quiet(&self) -> bool {
-        let mut inner = self.connection.inner.borrow_mut();
+        let inner = self.connection.inner.borrow();
         if !self.input().is_empty() || inner.fault.is_some() {
             return false;
         }
         let is_quiet = !inner.is_direct || inner.connection.is_quiet();
-        is_quiet
-            && inner
-                .slot(self.id)
-                .is_some_and(|slot| slot.arrived.is_empty() && !slot.ended && !slot.output_ended)
+        is_quiet && inner.requests.get(self.id).is_some_and(RequestSlot::is_quiet)
     }
 
     pub(crate) fn has_slack(&self) -> bool {
@@ -413,7 +403,7 @@ fn receive_directly(inner: &mut ApplicationState, id: u16, input: &mut Vec<u8>, 
     for _ in 0..DIRECT_ROUNDS {
         let limit = if limit == usize::MAX { limit } else { limit - held };
         let more = inner.fault.is_none() && inner.receive(1, Some((id, input)), limit);
-        let is_over = inner.slot(id).is_none_or(|slot| slot.ended || slot.output_ended);
+        let is_over = inner.requests.get(id).is_none_or(RequestSlot::has_ended);
         if !more || is_over || input.len() > held {
             return;
         }

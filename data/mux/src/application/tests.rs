@@ -11,6 +11,7 @@ use weir_sched::simulate::network::{self, Conditions, SimulatedNetwork, Simulate
 use weir_sched::{Class, Descriptor, Tick, WorkKind, current, now, sleep_until, spawn, wait, yield_now};
 use weir_sys::Address;
 
+use super::requests::{MAX_ARRIVED, MAX_SURPLUS};
 use super::*;
 use crate::message::Message;
 
@@ -163,7 +164,7 @@ impl Pair {
 
     fn held(&self) -> usize {
         let inner = self.connection.inner.borrow();
-        inner.connection.input().len() + inner.slots.iter().map(|slot| slot.arrived.len()).sum::<usize>()
+        inner.connection.input().len() + inner.requests.held()
     }
 }
 
@@ -761,7 +762,7 @@ fn requests_that_share_a_connection_get_their_own_output() {
             let text: String = (0..3).map(|round| format!("{round} of {id},")).collect();
             assert_eq!((reader.text(), reader.end.get()), (text, Some(ReceiveOutcome::End)));
         }
-        assert!(!pair.connection.is_clogged() && pair.connection.inner.borrow().slots.is_empty());
+        assert!(!pair.connection.is_clogged() && pair.connection.inner.borrow().requests.is_empty());
     });
 }
 
@@ -805,7 +806,7 @@ fn a_request_that_is_not_read_bounds_memory_and_holds_the_others() {
         assert_eq!(pair.runs.get(), runs, "the owner waits");
         slow.is_slow.set(false);
         pair.records(|_| {}).await;
-        weir_sched::wake(pair.connection.inner.borrow().slots[0].task.expect("a task"));
+        weir_sched::wake(pair.connection.inner.borrow().requests.first_task());
         while !rest.is_empty() {
             rest = &rest[pair.peer.try_send(rest).expect("it stands")..];
             pass().await;

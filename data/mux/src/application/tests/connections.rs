@@ -411,7 +411,7 @@ fn records_without_output_do_not_keep_the_task_from_others() {
         .await;
         assert_eq!(pair.network.receives(), receives);
         reader.is_slow.set(false);
-        weir_sched::wake(pair.connection.inner.borrow().slots[0].task.expect("a task"));
+        weir_sched::wake(pair.connection.inner.borrow().requests.first_task());
         pass().await;
         let (runs, receives) = (u64::from(reader.runs.get() - runs), pair.network.receives() - receives);
         assert_eq!((reader.text(), reader.end.get()), ("x".into(), Some(ReceiveOutcome::End)));
