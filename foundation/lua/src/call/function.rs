@@ -1,0 +1,159 @@
+//! Functions of Rust that scripts call, and the frames between Lua and them.
+
+use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use mlua_sys as ffi;
+
+use super::LuaCall;
+use crate::failure::Misuse;
+use crate::raw::RawState;
+use crate::shared::{LuaHost, Shared};
+
+/// A function of Rust.
+pub type Function<H> = fn(&LuaCall<'_, H>) -> Result<CallEnd, Misuse>;
+
+/// How a call ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallEnd {
+    /// With that many results, which are at the top of the stack.
+    Return(i32),
+    /// With a wait ([`LuaCall::wait`]).
+    Wait,
+}
+
+/// How a frame that owns nothing leaves to Lua.
+#[derive(Clone, Copy)]
+enum FrameExit {
+    Return(c_int),
+    /// The error is at the top of the stack.
+    Raise,
+    /// The text about the argument is at the top of the stack.
+    RaiseArgument(c_int),
+    Yield,
+}
+
+/// The C function of every function of Rust.
+pub(crate) unsafe extern "C-unwind" fn trampoline<H: LuaHost>(state: *mut ffi::lua_State) -> c_int {
+    let Some(raw) = RawState::new(state) else { return 0 };
+    match run::<H>(raw) {
+        FrameExit::Return(count) => count,
+        FrameExit::Raise => raw.raise(),
+        FrameExit::RaiseArgument(index) => raw.raise_argument(index),
+        FrameExit::Yield => raw.raise_yield(raw.top() as isize, after_wait::<H>),
+    }
+}
+
+/// Runs a function. Everything of Rust has been dropped when it returns.
+fn run<H: LuaHost>(raw: RawState) -> FrameExit {
+    let shared = Shared::<H>::of(raw);
+    let was_enforced = shared.memory.enforce(false);
+    let address = raw.light(RawState::upvalue(1));
+    // SAFETY: `push_function` is the only maker of closures of this trampoline, with a function of this host in the first value.
+    let function = unsafe { std::mem::transmute::<*mut std::ffi::c_void, Function<H>>(address) };
+    let ended = catch_unwind(AssertUnwindSafe(|| function(&LuaCall::new(raw, shared))));
+    let exit = match ended {
+        Ok(Ok(CallEnd::Return(count))) => FrameExit::Return(count),
+        Ok(Ok(CallEnd::Wait)) => FrameExit::Yield,
+        Ok(Err(Misuse::Argument(index, text))) => {
+            push_text(raw, text.as_bytes());
+            FrameExit::RaiseArgument(index)
+        }
+        Ok(Err(Misuse::Text(text))) => {
+            push_with_position(raw, text.as_bytes());
+            FrameExit::Raise
+        }
+        Err(_) => {
+            push_with_position(raw, b"internal error");
+            FrameExit::Raise
+        }
+    };
+    shared.memory.enforce(was_enforced);
+    if was_enforced && shared.memory.is_exceeded() {
+        push_text(raw, b"not enough memory");
+        return FrameExit::Raise;
+    }
+    exit
+}
+
+/// Runs after a wait: the values above `context` are the results, or one text of an error.
+unsafe extern "C-unwind" fn after_wait<H: LuaHost>(
+    state: *mut ffi::lua_State,
+    _: c_int,
+    context: isize,
+) -> c_int {
+    let Some(raw) = RawState::new(state) else { return 0 };
+    match settle::<H>(raw, context as c_int) {
+        FrameExit::Return(count) => count,
+        _ => raw.raise(),
+    }
+}
+
+fn settle<H: LuaHost>(raw: RawState, below: c_int) -> FrameExit {
+    let shared = Shared::<H>::of(raw);
+    match shared.settled.take() {
+        Some(true) => return FrameExit::Return(raw.top() - below),
+        Some(false) => {
+            let text = raw.bytes(-1).unwrap_or_default().to_vec();
+            let was_enforced = shared.memory.enforce(false);
+            push_with_position(raw, &text);
+            shared.memory.enforce(was_enforced);
+        }
+        // The script itself resumed the coroutine.
+        None => {
+            let was_enforced = shared.memory.enforce(false);
+            push_with_position(raw, b"resumed before its wait has ended");
+            shared.memory.enforce(was_enforced);
+        }
+    }
+    FrameExit::Raise
+}
+
+fn push_text(raw: RawState, text: &[u8]) {
+    raw.reserve(1);
+    raw.push_bytes(text);
+}
+
+/// Pushes the text behind the position of the script's line that made the call.
+fn push_with_position(raw: RawState, text: &[u8]) {
+    raw.reserve(2);
+    raw.push_position(1);
+    let message = [raw.bytes(-1).unwrap_or_default(), text].concat();
+    raw.push_bytes(&message);
+}
+
+/// The hook of all coroutines: it bounds the time of a run, and lets other tasks run in between.
+pub(crate) unsafe extern "C-unwind" fn hook<H: LuaHost>(state: *mut ffi::lua_State, _: *mut ffi::lua_Debug) {
+    let Some(raw) = RawState::new(state) else { return };
+    match check::<H>(raw) {
+        FrameExit::Yield => {
+            raw.raise_yield_of_hook();
+        }
+        FrameExit::Raise => raw.raise(),
+        _ => {}
+    }
+}
+
+fn check<H: LuaHost>(raw: RawState) -> FrameExit {
+    let shared = Shared::<H>::of(raw);
+    let Some(deadline) = shared.deadline.get() else { return FrameExit::Return(0) };
+    let is_late = shared.expired.get() || std::time::Instant::now() >= deadline;
+    // A coroutine of the script's own would yield to the script.
+    if raw.is_yieldable() && shared.current.get() == Some(raw) {
+        shared.expired.set(is_late);
+        shared.interrupted.set(true);
+        return FrameExit::Yield;
+    }
+    if !is_late {
+        return FrameExit::Return(0);
+    }
+    // The error may be caught: every instruction raises it from now on, also where nothing catches it.
+    shared.expired.set(true);
+    for one in [Some(raw), shared.current.get()].into_iter().flatten() {
+        one.set_hook(hook::<H>, 1);
+    }
+    let was_enforced = shared.memory.enforce(false);
+    push_text(raw, b"execution timeout");
+    shared.memory.enforce(was_enforced);
+    FrameExit::Raise
+}

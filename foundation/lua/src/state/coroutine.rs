@@ -1,0 +1,148 @@
+//! Coroutines: runs that can wait.
+
+use std::ffi::c_int;
+use std::ptr::NonNull;
+
+use mlua_sys as ffi;
+
+use crate::call::{LuaCall, LuaStack};
+use crate::failure::{LuaError, LuaErrorKind, Misuse};
+use crate::raw::RawState;
+use crate::shared::{LuaHost, LuaReference, RunBounds};
+
+use super::LuaState;
+
+/// A run of a function that may wait. It belongs to its state, and is ended by [`LuaState::end`].
+#[derive(Debug)]
+pub struct Coroutine {
+    raw: RawState,
+    /// The number of its state.
+    state: u64,
+    /// Keeps the coroutine from being collected.
+    anchor: LuaReference,
+    /// Arguments on the stack for the next resumption.
+    pending: c_int,
+}
+
+// SAFETY: it is used only through its state, which is exclusive.
+unsafe impl Send for Coroutine {}
+
+/// Why a coroutine stopped.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Resumed<W> {
+    /// The function returned. [`LuaState::results`] has that many results.
+    Returned(i32),
+    /// It waits. [`LuaState::settle`] gives it the results.
+    Waits(W),
+    /// It computed for a slice, or yielded without a wait. It goes on when it is resumed.
+    Interrupted,
+    Failed(LuaError),
+}
+
+impl<H: LuaHost> LuaState<H> {
+    /// A coroutine that will run a function. `arguments` pushes its arguments.
+    pub fn begin(&mut self, function: LuaReference, arguments: impl FnOnce(&LuaStack<'_>)) -> Coroutine {
+        let mut coroutine = self.spare.pop().unwrap_or_else(|| self.new_coroutine());
+        let stack = LuaStack::new(coroutine.raw);
+        stack.push_reference(function);
+        arguments(&stack);
+        coroutine.pending = stack.count() - 1;
+        coroutine
+    }
+
+    fn new_coroutine(&mut self) -> Coroutine {
+        self.raw.reserve(1);
+        let raw = self.raw.push_thread().unwrap_or(self.raw);
+        Coroutine { raw, state: self.id, anchor: self.stack().keep(), pending: 0 }
+    }
+
+    /// A coroutine of another state has nothing to do here.
+    fn check(&self, coroutine: &Coroutine) {
+        assert!(coroutine.state == self.id, "a coroutine of this state");
+    }
+
+    /// Runs a coroutine until it stops.
+    pub fn resume(
+        &mut self,
+        coroutine: &mut Coroutine,
+        target: Option<&mut H::Target>,
+        bounds: RunBounds,
+    ) -> Resumed<H::Wait> {
+        self.check(coroutine);
+        let raw = coroutine.raw;
+        self.shared().wait.set(None);
+        self.enter(raw, target.map(NonNull::from), bounds);
+        let (status, count) = raw.resume(self.raw, std::mem::take(&mut coroutine.pending));
+        self.leave();
+        let shared = self.shared();
+        shared.settled.set(None);
+        match status {
+            ffi::LUA_OK => Resumed::Returned(count),
+            ffi::LUA_YIELD if shared.interrupted.get() && shared.expired.get() => {
+                Resumed::Failed(self.timeout(raw))
+            }
+            ffi::LUA_YIELD if shared.interrupted.get() => Resumed::Interrupted,
+            ffi::LUA_YIELD => {
+                raw.pop(count);
+                shared.wait.take().map_or(Resumed::Interrupted, Resumed::Waits)
+            }
+            status => {
+                self.raw.reserve(2);
+                self.raw.push_traceback(raw, c"", 0);
+                let traceback = self.raw.bytes(-1).unwrap_or_default();
+                let traceback = String::from_utf8_lossy(traceback).into_owned();
+                self.raw.pop(1);
+                Resumed::Failed(LuaError { traceback, ..self.take_error(raw, status, false) })
+            }
+        }
+    }
+
+    fn timeout(&mut self, raw: RawState) -> LuaError {
+        self.raw.reserve(2);
+        self.raw.push_traceback(raw, c"", 0);
+        let traceback = String::from_utf8_lossy(self.raw.bytes(-1).unwrap_or_default()).into_owned();
+        self.raw.pop(1);
+        LuaError { kind: LuaErrorKind::Timeout, message: Some("execution timeout".into()), traceback }
+    }
+
+    /// Gives a coroutine that waits its results, which `push` pushes. An error is raised where the script waits.
+    pub fn settle(
+        &mut self,
+        coroutine: &mut Coroutine,
+        push: impl FnOnce(&LuaStack<'_>) -> Result<(), Misuse>,
+    ) {
+        self.check(coroutine);
+        let stack = LuaStack::new(coroutine.raw);
+        let top = stack.count();
+        let outcome = push(&stack);
+        if let Err(Misuse::Text(text) | Misuse::Argument(_, text)) = &outcome {
+            coroutine.raw.set_top(top);
+            stack.push_bytes(text.as_bytes());
+        }
+        coroutine.pending = stack.count() - top;
+        self.shared().settled.set(Some(outcome.is_ok()));
+    }
+
+    /// Reads the results of a coroutine that returned, at indices 1 on.
+    pub fn results<R>(&mut self, coroutine: &Coroutine, read: impl FnOnce(&LuaCall<'_, H>) -> R) -> R {
+        self.check(coroutine);
+        read(&LuaCall::new(coroutine.raw, self.shared()))
+    }
+
+    /// Ends a coroutine, whatever it does: variables that are to be closed are, within `bounds`.
+    pub fn end(&mut self, coroutine: Coroutine, bounds: RunBounds) {
+        self.check(&coroutine);
+        self.enter(coroutine.raw, None, bounds);
+        coroutine.raw.close_thread(self.raw);
+        self.leave();
+        coroutine.raw.set_top(0);
+        if self.spare.len() < MAX_SPARE {
+            self.spare.push(Coroutine { pending: 0, ..coroutine });
+        } else {
+            self.forget(coroutine.anchor);
+        }
+    }
+}
+
+/// Coroutines that are kept for later runs.
+const MAX_SPARE: usize = 64;

@@ -1,0 +1,396 @@
+//! Scripts against a host of the test: calls, waits, errors, and the bounds of time and memory.
+
+use std::time::{Duration, Instant};
+
+use weir_lua::{
+    CallEnd, Function, LuaCall, LuaErrorKind, LuaHost, LuaKind, LuaReference, LuaState, Misuse, Resumed,
+    RunBounds,
+};
+
+#[derive(Debug)]
+struct Counter;
+
+impl LuaHost for Counter {
+    type Target = Vec<String>;
+    type Wait = i64;
+}
+
+type State = LuaState<Counter>;
+
+fn note(call: &LuaCall<'_, Counter>) -> Result<CallEnd, Misuse> {
+    let text = String::from_utf8_lossy(call.expect_bytes(1)?).into_owned();
+    let noted = call.with_target(|notes, stack| {
+        notes.push(text);
+        stack.push_integer(notes.len() as i64);
+    });
+    call.results(noted.map_or(0, |()| 1))
+}
+
+fn sleep(call: &LuaCall<'_, Counter>) -> Result<CallEnd, Misuse> {
+    call.wait(call.expect_integer(1)?)
+}
+
+fn fail(call: &LuaCall<'_, Counter>) -> Result<CallEnd, Misuse> {
+    let kept = String::from("dropped before the jump");
+    let _ = call.expect_bytes(1)?;
+    Err(Misuse::text(format!("refused: {}", kept.len())))
+}
+
+fn panics(_: &LuaCall<'_, Counter>) -> Result<CallEnd, Misuse> {
+    panic!("on purpose")
+}
+
+fn large(call: &LuaCall<'_, Counter>) -> Result<CallEnd, Misuse> {
+    call.push_bytes(&vec![b'x'; call.expect_integer(1)? as usize]);
+    call.results(1)
+}
+
+fn state() -> State {
+    let mut state = LuaState::new(Counter).unwrap();
+    for library in ["base", "coroutine", "table", "string", "math", "debug"] {
+        assert!(state.open_library(library));
+    }
+    assert!(!state.open_library("nothing"));
+    let functions: [(&str, Function<Counter>); 5] =
+        [("note", note), ("sleep", sleep), ("fail", fail), ("panics", panics), ("large", large)];
+    for (name, function) in functions {
+        add(&mut state, name, function);
+    }
+    state
+}
+
+fn add(state: &mut State, name: &str, function: Function<Counter>) {
+    state.stack().push_function::<Counter>(function, 7);
+    state.set_global(name.as_bytes());
+}
+
+const BOUNDS: RunBounds = RunBounds { time: Some(Duration::from_millis(100)), slice: 1_000, memory: 8 << 20 };
+
+/// Runs a text as a function that cannot wait. Returns its results as texts.
+fn run(state: &mut State, text: &str) -> Result<Vec<String>, (LuaErrorKind, String)> {
+    let function = state.load(text.as_bytes(), "@test").map_err(|error| (error.kind, error.to_string()))?;
+    let shown = |results: &LuaCall<'_, Counter>, at| {
+        // The bytes of a number make a string of it.
+        let kind = results.kind(at);
+        format!("{kind:?} {}", String::from_utf8_lossy(results.bytes(at).unwrap_or(b"-")))
+    };
+    let ended = state.call(
+        function,
+        None,
+        BOUNDS,
+        |_| {},
+        |results| (1..=results.count()).map(|at| shown(results, at)).collect(),
+    );
+    state.forget(function);
+    ended.map_err(|error| (error.kind, error.to_string()))
+}
+
+fn function(state: &mut State, text: &str) -> LuaReference {
+    state.load(text.as_bytes(), "@test").unwrap()
+}
+
+#[test]
+fn values_keep_their_types() {
+    let mut state = state();
+    let results =
+        run(&mut state, "return 1, 1.5, 'a\\0b', nil, true, {}, print, coroutine.create(print)").unwrap();
+    let kinds: Vec<&str> = results.iter().map(|result| result.split(' ').next().unwrap()).collect();
+    assert_eq!(kinds, ["Integer", "Float", "String", "Nil", "Boolean", "Table", "Function", "Coroutine"]);
+    assert_eq!(results[2], "String a\0b");
+}
+
+#[test]
+fn failures_have_the_position_of_the_script() {
+    let mut state = state();
+    let runtime = |text: &str| Err((LuaErrorKind::Runtime, text.to_owned()));
+    assert_eq!(run(&mut state, "\n\nfail('x')"), runtime("test:3: refused: 23"));
+    let missing = "test:1: bad argument #1 to 'fail' (string expected, got no value)";
+    assert_eq!(run(&mut state, "fail()"), runtime(missing));
+    let index = "test:1: attempt to index a nil value (field 'y')";
+    assert_eq!(run(&mut state, "local x = {} x.y.z = 1"), runtime(index));
+    assert_eq!(run(&mut state, "error({})"), runtime("(error object is not a string)"));
+    assert_eq!(run(&mut state, "panics()"), runtime("test:1: internal error"));
+    assert_eq!(run(&mut state, "sleep(1)"), runtime("test:1: attempt to yield from outside a coroutine"));
+    // Scripts see errors as texts.
+    let text = "local ok, text = pcall(fail, 1) return ok, type(text), text:match('refused')";
+    assert_eq!(run(&mut state, text).unwrap(), ["Boolean -", "String string", "String refused"]);
+    let syntax = run(&mut state, "x = = 1").unwrap_err();
+    assert_eq!(syntax, (LuaErrorKind::Syntax, "test:1: unexpected symbol near '='".into()));
+}
+
+#[test]
+fn errors_have_a_traceback() {
+    let mut state = state();
+    let text = "local function inner() fail('x') end\nlocal function outer() inner() end\nouter()";
+    let function = function(&mut state, text);
+    let error = state.call(function, None, BOUNDS, |_| {}, |_| ()).unwrap_err();
+    assert!(
+        error.traceback.contains("test:1:") && error.traceback.contains("test:2:"),
+        "{}",
+        error.traceback
+    );
+    let mut coroutine = state.begin(function, |_| {});
+    let Resumed::Failed(error) = state.resume(&mut coroutine, None, BOUNDS) else { panic!("it fails") };
+    assert!(
+        error.traceback.contains("test:1:") && error.traceback.contains("test:2:"),
+        "{}",
+        error.traceback
+    );
+    state.end(coroutine, BOUNDS);
+}
+
+#[test]
+fn functions_act_on_the_target_of_the_run_only() {
+    let mut state = state();
+    let function = function(&mut state, "keep = keep or note return keep(...)");
+    let mut notes = Vec::new();
+    let mut say = |text: &str, notes: Option<&mut Vec<String>>| {
+        let push = |stack: &weir_lua::LuaStack<'_>| stack.push_bytes(text.as_bytes());
+        state.call(function, notes, BOUNDS, push, |results| results.integer(1)).unwrap()
+    };
+    assert_eq!(say("one", Some(&mut notes)), Some(1));
+    assert_eq!(say("two", Some(&mut notes)), Some(2));
+    // Without a target the function finds none, also after a run with one.
+    assert_eq!(say("three", None), None);
+    assert_eq!(notes, ["one", "two"]);
+}
+
+#[test]
+fn finalizers_do_not_reach_the_target_that_a_function_uses() {
+    fn collects(call: &LuaCall<'_, Counter>) -> Result<CallEnd, Misuse> {
+        call.with_target(|notes, stack| {
+            // Enough for the collector to run finalizers in here.
+            (0..20_000).for_each(|_| {
+                stack.push_table(4, 4);
+                stack.keep();
+            });
+            notes.push("own".into());
+        });
+        call.results(0)
+    }
+    let mut state = state();
+    add(&mut state, "collects", collects);
+    let function = function(
+        &mut state,
+        "found = {}
+         kept = {}
+         for i = 1, 100 do kept[i] = setmetatable({}, {__gc = function() found[#found + 1] = note('gc') or 'none' end}) end
+         kept = nil
+         collects()
+         return #found, found[1]",
+    );
+    let mut notes = Vec::new();
+    let bounds = RunBounds { memory: 64 << 20, ..BOUNDS };
+    let read = |results: &LuaCall<'_, Counter>| (results.integer(1), results.bytes(2).map(<[u8]>::to_vec));
+    let found = state.call(function, Some(&mut notes), bounds, |_| {}, read);
+    assert_eq!(found, Ok((Some(100), Some(b"none".to_vec()))));
+    assert_eq!(notes, ["own"]);
+}
+
+#[test]
+fn coroutines_wait_for_their_driver() {
+    let mut state = state();
+    let text = "local a, b = sleep(5) note('between') local ok, text = pcall(sleep, 6) return a, b, ok, text";
+    let function = function(&mut state, text);
+    let mut notes = Vec::new();
+    let mut coroutine = state.begin(function, |_| {});
+    assert_eq!(state.resume(&mut coroutine, Some(&mut notes), BOUNDS), Resumed::Waits(5));
+    state.settle(&mut coroutine, |stack| {
+        stack.push_integer(1);
+        stack.push_bytes(b"two");
+        Ok(())
+    });
+    assert_eq!(state.resume(&mut coroutine, Some(&mut notes), BOUNDS), Resumed::Waits(6));
+    assert_eq!(notes, ["between"]);
+    state.settle(&mut coroutine, |_| Err(Misuse::text("it broke")));
+    assert_eq!(state.resume(&mut coroutine, Some(&mut notes), BOUNDS), Resumed::Returned(4));
+    state.results(&coroutine, |results| {
+        assert_eq!((results.integer(1), results.bytes(2)), (Some(1), Some(&b"two"[..])));
+        assert_eq!((results.boolean(3), results.bytes(4)), (false, Some(&b"it broke"[..])));
+    });
+    state.end(coroutine, BOUNDS);
+}
+
+#[test]
+fn a_coroutine_that_ends_early_closes_its_variables_and_is_used_again() {
+    let mut state = state();
+    let closes = function(
+        &mut state,
+        "local kept <close> = setmetatable({}, {__close = function() closed = (closed or 0) + 1 end})
+         sleep(1)
+         never = true",
+    );
+    let before = state.memory_used();
+    for round in 1..=1_000 {
+        let mut coroutine = state.begin(closes, |_| {});
+        assert_eq!(state.resume(&mut coroutine, None, BOUNDS), Resumed::Waits(1));
+        state.end(coroutine, BOUNDS);
+        let closed = run(&mut state, "return closed, never").unwrap();
+        assert_eq!(closed, [format!("Integer {round}"), "Nil -".into()]);
+    }
+    state.collect();
+    assert!(state.memory_used() < before + 64 * 1024, "{} after {before}", state.memory_used());
+}
+
+/// Loops that never end, most in a place where the hook cannot yield, or where errors are caught.
+const ENDLESS: &[&str] = &[
+    "while true do end",
+    "goto again ::again:: goto again",
+    "while true do pcall(function() while true do end end) end",
+    "table.sort({1, 2, 3}, function() while true do end end)",
+    "string.gsub('aaa', 'a', function() while true do end end)",
+    "return setmetatable({}, {__index = function() while true do end end}).x",
+    "return setmetatable({}, {__lt = function() while true do end end}) < {}",
+    "coroutine.wrap(function() while true do end end)()",
+    "local one = coroutine.create(function() while true do pcall(function() while true do end end) end end)
+     while true do coroutine.resume(one) end",
+    "for _ in function() while true do end end do end",
+    "local x <close> = setmetatable({}, {__close = function() while true do end end}) while true do end",
+];
+
+#[test]
+fn a_run_that_computes_for_ever_ends_at_its_bound() {
+    for text in ENDLESS {
+        let mut state = state();
+        let endless = function(&mut state, text);
+        let began = Instant::now();
+        let error = state.call(endless, None, BOUNDS, |_| {}, |_| ()).unwrap_err();
+        assert_eq!(error.kind, LuaErrorKind::Timeout, "{text}: {error:?}");
+        assert!(began.elapsed() < Duration::from_secs(2), "{text}: {:?}", began.elapsed());
+        // The state goes on.
+        assert_eq!(run(&mut state, "return 1 + 1").unwrap(), ["Integer 2"], "{text}");
+    }
+}
+
+#[test]
+fn a_coroutine_that_computes_for_ever_lets_others_run_or_ends_at_its_bound() {
+    for text in ENDLESS {
+        let mut state = state();
+        let endless = function(&mut state, text);
+        let (began, mut slices) = (Instant::now(), 0);
+        let mut coroutine = state.begin(endless, |_| {});
+        let error = loop {
+            // Each resumption has the whole bound: the driver sums up.
+            match state.resume(&mut coroutine, None, BOUNDS) {
+                Resumed::Interrupted if began.elapsed() < Duration::from_millis(300) => slices += 1,
+                Resumed::Interrupted => break None,
+                Resumed::Failed(error) => break Some(error.kind),
+                other => panic!("{text}: {other:?}"),
+            }
+        };
+        assert!(slices > 10 || error == Some(LuaErrorKind::Timeout), "{text}: {slices} {error:?}");
+        state.end(coroutine, BOUNDS);
+        assert_eq!(run(&mut state, "return 1 + 1").unwrap(), ["Integer 2"], "{text}");
+    }
+}
+
+#[test]
+fn memory_is_bounded_and_the_state_goes_on() {
+    for text in [
+        "local t = {} while true do t[#t + 1] = {} end",
+        "return string.rep('x', 2^30)",
+        "local s = 'x' while true do s = s .. s end",
+        "local t = {} while true do t[#t + 1] = large(100000) end",
+        "return large(100000000)",
+        "local t = {} while true do t[#t + 1] = coroutine.create(print) end",
+        "local t = {} while true do pcall(function() t[#t + 1] = string.rep('x', 100000) .. #t end) end",
+    ] {
+        let mut state = state();
+        let (kind, message) = run(&mut state, text).unwrap_err();
+        let is_expected = matches!(kind, LuaErrorKind::Memory | LuaErrorKind::Timeout);
+        assert!(is_expected || message.ends_with("not enough memory"), "{text}: {kind:?} {message}");
+        state.collect();
+        assert!(state.memory_used() < BOUNDS.memory, "{text}");
+        assert_eq!(run(&mut state, "return #string.rep('x', 1000)").unwrap(), ["Integer 1000"], "{text}");
+    }
+}
+
+#[test]
+fn a_stack_overflow_is_an_error() {
+    let mut state = state();
+    for deep in [
+        "local function deeper() return 1 + deeper() end return deeper()",
+        "local t = setmetatable({}, {}) getmetatable(t).__index = function(t, k) return t[k + 1] end return t[1]",
+    ] {
+        let deep = function(&mut state, deep);
+        let bounds = RunBounds { memory: 512 << 20, time: None, ..BOUNDS };
+        let error = state.call(deep, None, bounds, |_| {}, |_| ()).unwrap_err();
+        assert!(error.kind == LuaErrorKind::Runtime && error.to_string().contains("overflow"), "{error}");
+    }
+}
+
+#[test]
+fn objects_cannot_be_forged() {
+    let mut state = state();
+    let mut class = || {
+        state.with_stack(|stack| {
+            stack.push_table(0, 0);
+            stack.keep()
+        })
+    };
+    let (class, other) = (class(), class());
+    state.with_stack(|stack| {
+        stack.push_object(class, 42);
+        assert_eq!((stack.object(-1, class), stack.object(-1, other)), (Some(42), None));
+        stack.push_table(0, 0);
+        assert_eq!(stack.object(-1, class), None);
+        stack.set_metatable(class);
+        assert_eq!(stack.object(-1, class), None, "it lacks a number");
+        stack.push_integer(5);
+        assert_eq!((stack.object(-1, class), stack.object(9, class)), (None, None));
+    });
+}
+
+#[test]
+fn pairs_are_visited_once_and_converted_keys_do_not_confuse_the_visit() {
+    let mut state = state();
+    let table = function(&mut state, "return {[0] = 'zero', 'one', 'two', name = 3, [1.5] = 4}");
+    let visit = |results: &LuaCall<'_, Counter>| {
+        let mut seen = Vec::new();
+        let ended: Result<(), ()> = results.each_pair(1, |stack| {
+            let text = |at| String::from_utf8_lossy(stack.bytes(at).unwrap()).into_owned();
+            seen.push((text(-2), text(-1)));
+            Ok(())
+        });
+        let left = results.each_pair(1, |_| Err("left"));
+        assert_eq!((ended, left, results.count()), (Ok(()), Err("left"), 1));
+        seen.sort();
+        seen
+    };
+    let seen = state.call(table, None, BOUNDS, |_| {}, visit);
+    let expected = [("0", "zero"), ("1", "one"), ("1.5", "4"), ("2", "two"), ("name", "3")];
+    assert_eq!(seen.unwrap(), expected.map(|(key, value)| (key.to_owned(), value.to_owned())));
+}
+
+#[test]
+fn a_state_moves_between_threads() {
+    let mut state = state();
+    let function = function(&mut state, "count = (count or 0) + 1 note(tostring(count)) sleep(count)");
+    let mut coroutine = state.begin(function, |_| {});
+    let mut notes = Vec::new();
+    assert_eq!(state.resume(&mut coroutine, Some(&mut notes), BOUNDS), Resumed::Waits(1));
+    for round in 2..=5 {
+        let moved = std::thread::spawn(move || {
+            state.settle(&mut coroutine, |_| Ok(()));
+            assert_eq!(state.resume(&mut coroutine, Some(&mut notes), BOUNDS), Resumed::Returned(0));
+            state.end(coroutine, BOUNDS);
+            let mut next = state.begin(function, |_| {});
+            assert_eq!(state.resume(&mut next, Some(&mut notes), BOUNDS), Resumed::Waits(round));
+            (state, next, notes)
+        });
+        (state, coroutine, notes) = moved.join().unwrap();
+    }
+    assert_eq!(notes, ["1", "2", "3", "4", "5"]);
+}
+
+#[test]
+fn calls_know_the_number_of_their_function_and_missing_arguments() {
+    fn number(call: &LuaCall<'_, Counter>) -> Result<CallEnd, Misuse> {
+        assert_eq!(call.kind(1), LuaKind::None);
+        call.push_integer(call.number_of_function());
+        call.results(1)
+    }
+    let mut state = state();
+    add(&mut state, "number", number);
+    assert_eq!(run(&mut state, "return number()").unwrap(), ["Integer 7"]);
+}
