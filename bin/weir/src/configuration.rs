@@ -16,7 +16,7 @@ use weir_model::fingerprints::{self, Object};
 use weir_model::{Bind, Config, Location, TlsVerify};
 use weir_observe::files::SystemFiles;
 use weir_observe::messages::Messages;
-use weir_process::start::ProcessConfiguration;
+use weir_process::start::{ProcessConfiguration, worker_count};
 use weir_syntax::{
     DiagnosticSeverity, Diagnostics, Environment, FileKind, Files, FolderEntry, Line, LineReader, Pseudo,
     SharedFiles, SourceMap, StaticFeatures, TlsLibrary, Word, evaluate_condition, lex_line,
@@ -122,7 +122,7 @@ pub(crate) fn load(
     if is_shown_to_people(arguments) {
         messages.show_lines_of(sources.clone(), is_colored());
     }
-    let LoadedConfiguration { outcome, registry, patterns, token_keys, variable_names } =
+    let LoadedConfiguration { outcome, registry, patterns, token_keys, variable_names, scripts } =
         parse(sources, environment);
     let ConfigOutcome { config, environment, diagnostics } = outcome;
     let config = with_arguments(config, arguments);
@@ -164,6 +164,10 @@ pub(crate) fn load(
     if arguments.check {
         return conclude(&config, arguments, messages);
     }
+    if let Err(message) = scripts.start(&config.global.scripts, worker_count(&config.global)) {
+        messages.alert(format!("config : {message}"));
+        return ReadOutcome::Refused;
+    }
     let pair = |(name, value): (&[u8], &[u8])| {
         format!("{}={}", String::from_utf8_lossy(name), String::from_utf8_lossy(value))
     };
@@ -176,6 +180,7 @@ pub(crate) fn load(
         token_keys,
         variable_names,
         registry,
+        scripts: (!scripts.is_empty()).then_some(scripts),
     }))
 }
 

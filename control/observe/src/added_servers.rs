@@ -5,6 +5,7 @@ use std::sync::Arc;
 use weir_backend::{AddError, Backend, RemoveError, Server, TrackMember};
 use weir_cli::target::{BackendKey, ServerKey};
 use weir_config::Resources;
+use weir_config::scripts::NoScripts;
 use weir_model::{Host, Mode, Protocol, TransparentSource};
 use weir_stream::instance::{AddedServer, Instance, KnownServer, Proxy};
 use weir_syntax::NoFiles;
@@ -26,6 +27,7 @@ impl LiveTarget {
             patterns: &record.patterns,
             token_keys: &record.token_keys,
             variables: &record.variable_names,
+            scripts: &NoScripts,
             loader: &NoFiles,
         };
         let words = with_variables(words, &record.environment);

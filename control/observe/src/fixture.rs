@@ -186,7 +186,7 @@ pub(crate) fn read(text: &str) -> Result<(ProcessRecord, Config), Vec<String>> {
 pub(crate) fn read_only(text: &str) -> (ProcessRecord, Config) {
     let mut sources = SourceMap::new();
     sources.add("t.cfg", text.as_bytes().to_vec());
-    let LoadedConfiguration { outcome, registry, patterns, token_keys, variable_names } =
+    let LoadedConfiguration { outcome, registry, patterns, token_keys, variable_names, .. } =
         LoadedConfiguration::read(&sources, &Files, &StaticFeatures::default(), Environment::new());
     let messages: Vec<_> =
         outcome.diagnostics.iter().map(|diagnostic| diagnostic.classic_message(&sources)).collect();

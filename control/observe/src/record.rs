@@ -15,6 +15,7 @@ use weir_mail::Mailers;
 use weir_model::{Bind, Global};
 use weir_net::ConnectionLimit;
 use weir_resolvers::Resolvers;
+use weir_scripts::Scripts;
 use weir_stream::instance::Proxy;
 use weir_sync::{CachePadded, Ring};
 use weir_sys::Address;
@@ -36,6 +37,8 @@ pub struct ProcessRecord {
     pub patterns: Arc<PatternStore>,
     /// The public keys loaded from files.
     pub token_keys: TokenKeys,
+    /// The scripts of the configuration.
+    pub scripts: Option<Arc<Scripts>>,
     /// The names of the variables in the configuration.
     pub variable_names: Arc<VariableNames>,
     /// The available sample fetches.
@@ -120,6 +123,7 @@ impl ProcessRecord {
             description: None,
             patterns: Arc::default(),
             token_keys: TokenKeys::new(),
+            scripts: None,
             variable_names: Arc::default(),
             registry: Arc::new(Registry::new(weir_vocabulary::fetch::declarations())),
             environment: Vec::new(),

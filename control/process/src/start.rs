@@ -27,6 +27,7 @@ use weir_assemble::{BuildError, SavedStates};
 use weir_expr::{PatternStore, Registry, TokenKeys, VariableNames};
 use weir_model::{Config, Global};
 use weir_observe::messages::Messages;
+use weir_scripts::Scripts;
 use weir_sys::signal::{self, SignalReader};
 
 use crate::limits::Capacity;
@@ -94,6 +95,8 @@ pub struct ProcessConfiguration {
     pub patterns: Arc<PatternStore>,
     /// The public keys loaded by the configuration.
     pub token_keys: TokenKeys,
+    /// The scripts of the configuration, ready to run.
+    pub scripts: Option<Arc<Scripts>>,
     /// The names of variables in the configuration.
     pub variable_names: Arc<VariableNames>,
     /// The available sample fetches.

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use weir_config::{ConfigOutcome, Inputs};
 use weir_expr::{Loader, PatternStore, Registry, TokenKeys, VariableNames};
+use weir_model::MAX_THREADS;
+use weir_scripts::{ScriptResources, Scripts};
 use weir_stream::KEYWORDS;
 use weir_syntax::{ConditionContext, Environment, SourceMap};
 use weir_vocabulary::fetch::FETCHES;
@@ -19,6 +21,8 @@ pub struct LoadedConfiguration {
     /// The loaded public keys.
     pub token_keys: TokenKeys,
     pub variable_names: Arc<VariableNames>,
+    /// The scripts that lines loaded.
+    pub scripts: Arc<Scripts>,
 }
 
 impl LoadedConfiguration {
@@ -32,6 +36,15 @@ impl LoadedConfiguration {
         let registry = Arc::new(Registry::new(FETCHES.iter().map(|row| &row.decl)));
         let (patterns, variable_names) = (Arc::new(PatternStore::new()), Arc::new(VariableNames::new()));
         let token_keys = TokenKeys::new();
+        let scripts = Arc::new(Scripts::new(
+            ScriptResources {
+                registry: Arc::clone(&registry),
+                patterns: Arc::clone(&patterns),
+                token_keys: TokenKeys::new(),
+                variables: Arc::clone(&variable_names),
+            },
+            usize::from(MAX_THREADS),
+        ));
         let inputs = Inputs {
             sources,
             loader,
@@ -40,9 +53,10 @@ impl LoadedConfiguration {
             patterns: &patterns,
             token_keys: &token_keys,
             variables: &variable_names,
+            scripts: &*scripts,
             conditions,
         };
         let outcome = weir_config::parse(inputs, environment);
-        LoadedConfiguration { outcome, registry, patterns, token_keys, variable_names }
+        LoadedConfiguration { outcome, registry, patterns, token_keys, variable_names, scripts }
     }
 }

@@ -16,6 +16,7 @@ mod headers;
 mod mirror;
 mod names;
 mod process;
+mod script;
 mod spoe_group;
 mod tables;
 #[cfg(test)]
@@ -35,6 +36,7 @@ use weir_model::{Action, ActionArguments, ActionFacts, RulesetKind, Visit};
 pub use self::answers::services;
 pub(crate) use self::connection::ExpectProxy;
 pub(crate) use self::headers::EarlyHint;
+pub(crate) use self::script::target::{script_converter, script_fetch};
 
 use crate::ending::During;
 use crate::instance::Proxy;
@@ -54,6 +56,7 @@ pub static ACTIONS: ActionTable = ActionTable::new(&[
     auth_request::ROWS,
     mirror::ROWS,
     spoe_group::ROWS,
+    script::ROWS,
     NOT_YET,
 ]);
 

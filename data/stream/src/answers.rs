@@ -311,6 +311,45 @@ impl ReplyPhase {
         Ok(())
     }
 
+    /// Prepares the reply of a script.
+    pub(crate) fn prepare_script_reply(
+        &mut self,
+        status: u16,
+        reason: Option<&str>,
+        headers: &[(Vec<u8>, Vec<u8>)],
+        body: Vec<u8>,
+    ) {
+        if self.make_script_reply(status, reason, headers, body).is_err() {
+            self.prepare_error(500);
+        }
+    }
+
+    fn make_script_reply(
+        &mut self,
+        status: u16,
+        reason: Option<&str>,
+        headers: &[(Vec<u8>, Vec<u8>)],
+        body: Vec<u8>,
+    ) -> Result<(), NoRoom> {
+        self.start(status, reason.unwrap_or_else(|| status::reason(status)))?;
+        let head = &mut self.stream.response.message.head;
+        let frames = |name: &[u8]| {
+            let framing: [&[u8]; 3] = [b"content-length", b"transfer-encoding", b"connection"];
+            framing.iter().any(|own| name.eq_ignore_ascii_case(own))
+        };
+        // The framing is that of the body.
+        for (name, value) in headers.iter().filter(|(name, _)| !frames(name)) {
+            head.add(name, value)?;
+        }
+        if !status::is_bodyless(status) {
+            head.add(b"content-length", itoa::Buffer::new().format(body.len()).as_bytes())?;
+        }
+        let body = if status::is_bodyless(status) { Vec::new() } else { body };
+        let body = ReplyBody::Made(Scratch::from(body));
+        self.stream.response.reply = Some(LocalReply { body, closes: false, logged_as: 0 });
+        Ok(())
+    }
+
     /// Prepares a page: `headers`, then the output of `service`.
     pub(crate) fn prepare_page(
         &mut self,

@@ -10,14 +10,15 @@ use weir_expr::scratch::Scratch;
 use weir_expr::table::TableLookup;
 use weir_expr::{
     Alias, Args, Condition, Context, Expr, FetchCursor, FetchIndex, FetchResult, LogFormat, LogWriter,
-    ObjectLookup, ProcessFacts, SampleType, SetCondition, TimeZone, Value, VariableId, VariableScope,
-    WallTime,
+    ObjectLookup, ProcessFacts, SampleType, ScriptName, SetCondition, TimeZone, Value, VariableId,
+    VariableScope, WallTime,
 };
 use weir_model::Rule;
 
 use weir_vocabulary::fetch::FETCHES;
 use weir_vocabulary::tracked;
 
+use crate::actions::{script_converter, script_fetch};
 use crate::stream::Stream;
 use crate::stream::password_verdicts::PasswordVerdicts;
 use crate::stream::stream_variables::lasts;
@@ -33,6 +34,19 @@ impl Context for Stream {
             Some(row) => (row.run)(self, args, cursor),
             None => FetchResult::Missing,
         }
+    }
+
+    fn script_fetch(&mut self, name: ScriptName, args: &Args) -> FetchResult<'static> {
+        script_fetch(self, name, args)
+    }
+
+    fn script_converter(
+        &mut self,
+        name: ScriptName,
+        value: Value<'static>,
+        args: &Args,
+    ) -> Option<Value<'static>> {
+        script_converter(self, name, value, args)
     }
 
     fn is_suspended(&self) -> bool {

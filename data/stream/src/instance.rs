@@ -111,6 +111,8 @@ pub struct Hooks {
     pub news: Option<NewsListener>,
     /// Resolves names for rules.
     pub names: Option<Box<dyn names::NameResolver>>,
+    /// The scripts of the configuration.
+    pub scripts: Option<Arc<weir_scripts::Scripts>>,
 }
 
 impl Instance {

@@ -1,5 +1,6 @@
 //! Configurations for the tests of actions and filters.
 
+use weir_config::scripts::NoScripts;
 use weir_config::{Inputs, StreamKeywords, parse};
 use weir_expr::{PatternStore, Registry, TokenKeys, VariableNames};
 use weir_model::Proxy;
@@ -51,6 +52,7 @@ pub(crate) fn read_with(keywords: &StreamKeywords, text: &str) -> Read {
         patterns: &PatternStore::new(),
         token_keys: &TokenKeys::new(),
         variables: &VariableNames::new(),
+        scripts: &NoScripts,
         conditions: &StaticFeatures { features: &[], enabled: &[], tls: None },
     };
     let outcome = parse(inputs, Environment::new());

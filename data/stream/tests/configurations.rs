@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
+use weir_config::scripts::NoScripts;
 use weir_config::vocabulary::{self, WordPlace};
 use weir_config::{Inputs, parse};
 use weir_expr::{Loader, PatternStore, Registry, TokenKeys, VariableNames};
@@ -45,6 +46,7 @@ pub fn fuzz_configuration(data: &[u8]) {
             patterns: &PatternStore::new(),
             token_keys: &TokenKeys::new(),
             variables: &VariableNames::new(),
+            scripts: &NoScripts,
             conditions: &StaticFeatures::default(),
         };
         let outcome = parse(inputs, Environment::from_iter([("A", "one two")]));

@@ -95,6 +95,7 @@ mod tests {
             patterns: &PatternStore::new(),
             token_keys: &TokenKeys::new(),
             variables: &VariableNames::new(),
+            scripts: &crate::scripts::NoScripts,
             loader: &NoFiles,
         };
         added_server(resources, name, &words)

@@ -3,6 +3,7 @@
 //! Discovery reads only `global` sections, and only words with rows marked for it. The worker parses everything again from the same
 //! bytes, and reports all errors, including those in the marked words. Discovery reports nothing, so every error is reported once.
 
+use crate::scripts::NoScripts;
 use weir_expr::{PatternStore, Registry, TokenKeys, VariableNames};
 use weir_syntax::{ConditionContext, Diagnostics, Environment, LineReader, NoFiles, SourceMap};
 
@@ -28,7 +29,7 @@ pub fn discover(
     environment: Environment,
 ) -> Discovery {
     // The marked words name no files to read.
-    let world = ConfigLoader::new(&NoFiles, environment);
+    let world = ConfigLoader::new(&NoFiles, &NoScripts, environment);
     let (registry, patterns, variables) = (Registry::new([]), PatternStore::new(), VariableNames::new());
     let token_keys = TokenKeys::new();
     let resources = Resources {
@@ -36,6 +37,7 @@ pub fn discover(
         patterns: &patterns,
         token_keys: &token_keys,
         variables: &variables,
+        scripts: &NoScripts,
         loader: &world,
     };
     let mut global = Global::default();

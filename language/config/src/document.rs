@@ -24,6 +24,7 @@ use crate::resolvers::{self, ResolversReader};
 use crate::resources::Resources;
 use crate::ring::{self, RingSectionReader};
 use crate::rows::Handler;
+use crate::scripts::ScriptHost;
 use crate::sections::{SECTIONS, SectionKind};
 use crate::traces;
 use crate::userlist::UserlistReader;
@@ -52,6 +53,8 @@ pub struct Inputs<'i> {
     pub token_keys: &'i TokenKeys,
     /// The table of variable names.
     pub variables: &'i VariableNames,
+    /// Runs the scripts that lines load.
+    pub scripts: &'i dyn ScriptHost,
     /// The facts about the program that `.if` tests.
     pub conditions: &'i dyn ConditionContext,
 }
@@ -69,7 +72,7 @@ pub struct ConfigOutcome {
 /// Parses a configuration. Collects all faults and never stops early.
 pub fn parse(inputs: Inputs<'_>, environment: Environment) -> ConfigOutcome {
     let mut diagnostics = Diagnostics::new();
-    let world = ConfigLoader::new(inputs.loader, environment);
+    let world = ConfigLoader::new(inputs.loader, inputs.scripts, environment);
     let engine_files = EngineFiles::new(inputs.sources, inputs.conditions, &world);
     let config = Document::new(inputs, &world, &engine_files).read(&mut diagnostics);
     ConfigOutcome { config, environment: world.into_environment(), diagnostics }
@@ -145,6 +148,7 @@ impl<'d> Document<'d> {
             patterns: inputs.patterns,
             token_keys: inputs.token_keys,
             variables: inputs.variables,
+            scripts: inputs.scripts,
             loader: world,
         };
         Document {

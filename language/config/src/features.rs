@@ -29,7 +29,7 @@ pub const FEATURES: &[(&str, bool)] = &[
     ("LINUX_CAP", false),
     ("LINUX_SPLICE", true),
     ("LINUX_TPROXY", true),
-    ("LUA", false),
+    ("LUA", true),
     ("MATH", true),
     ("MEMORY_PROFILING", false),
     ("NETFILTER", true),

@@ -1,5 +1,6 @@
 //! Fingerprints of parsed configurations. `weir diff` has the tests with the real rows and fetches.
 
+use crate::scripts::NoScripts;
 use proptest::prelude::*;
 use weir_expr::{PatternStore, Registry, TokenKeys, VariableNames};
 use weir_model::fingerprints::{Object, differences, objects};
@@ -21,6 +22,7 @@ fn read(files: &[(&str, &str)]) -> Vec<Object> {
         patterns: &PatternStore::new(),
         token_keys: &TokenKeys::new(),
         variables: &variables,
+        scripts: &NoScripts,
         conditions: &StaticFeatures::default(),
     };
     let ConfigOutcome { config, diagnostics, .. } = crate::parse(inputs, Environment::new());

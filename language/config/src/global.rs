@@ -17,6 +17,7 @@ mod not_yet;
 mod paths;
 mod process;
 mod profiling;
+mod scripts;
 mod sockets;
 mod statuses;
 mod tls;
@@ -36,6 +37,7 @@ pub(crate) static GLOBAL_KEYWORDS: Table<GlobalReader> = Table::new(&[
     process::ROWS,
     client::ROWS,
     profiling::ROWS,
+    scripts::ROWS,
     cpu::ROWS,
     limits::ROWS,
     compression::ROWS,

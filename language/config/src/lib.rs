@@ -39,6 +39,7 @@ mod reply;
 mod resolvers;
 mod resources;
 mod ring;
+pub mod scripts;
 mod sections;
 mod source;
 mod table;

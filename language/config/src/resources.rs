@@ -1,5 +1,6 @@
 //! The inputs of the parser from outside.
 
+use crate::scripts::ScriptHost;
 use weir_expr::{Loader, PatternStore, Registry, TokenKeys, VariableNames};
 
 /// The known expressions, and access to the files that lines name.
@@ -12,6 +13,8 @@ pub struct Resources<'r> {
     /// The public keys from files.
     pub token_keys: &'r TokenKeys,
     pub variables: &'r VariableNames,
+    /// Runs the scripts that lines load.
+    pub scripts: &'r dyn ScriptHost,
     /// The source of files.
     pub loader: &'r dyn Loader,
 }

@@ -12,7 +12,7 @@ use weir_expr::{EvaluationPoint, EvaluationPoints};
 use weir_syntax::{Layout, Span, Word};
 
 pub use crate::draft::MAX_CAPTURE;
-pub use crate::draft::action::{ActionContext, ActionReader, ActionTable, ReadAction, RulesetSet};
+pub use crate::draft::action::{ActionContext, ActionReader, ActionTable, ReadAction};
 pub(crate) use context::read_table_name;
 pub(crate) use redirect::read_redirect;
 
@@ -21,12 +21,12 @@ use crate::draft::{ConditionList, DraftSection, LineContext};
 use crate::numbers::delay_of;
 use crate::rows::{Handler, Row};
 use crate::words::{Fault, Parsed, Words, fault, not_yet, prefixed, suggesting};
-use weir_model::{ProxySection, Rule, RulesetKind};
+use weir_model::{ProxySection, Rule, RulesetKind, RulesetSet};
 
 /// Sets of rulesets, for the rows of actions.
 pub mod sets {
-    use super::RulesetSet;
     use weir_model::RulesetKind::*;
+    use weir_model::RulesetSet;
 
     /// All rulesets of `tcp-request` and `tcp-response`.
     pub const TCP: RulesetSet =
@@ -87,6 +87,10 @@ pub mod sets {
     pub const HTTP: RulesetSet = RulesetSet::of(&[HttpRequest, HttpResponse, HttpAfterResponse]);
     /// `http-request`.
     pub const HTTP_REQUEST: RulesetSet = RulesetSet::of(&[HttpRequest]);
+    /// `http-response`.
+    pub const HTTP_RESPONSE: RulesetSet = RulesetSet::of(&[HttpResponse]);
+    /// `http-after-response`.
+    pub const HTTP_AFTER_RESPONSE: RulesetSet = RulesetSet::of(&[HttpAfterResponse]);
     /// `http-request` and `http-response`.
     pub const HTTP_MESSAGES: RulesetSet = RulesetSet::of(&[HttpRequest, HttpResponse]);
     /// `http-response` and `http-after-response`.
@@ -227,10 +231,17 @@ fn find_action<'l>(
     };
     let name = word.text().split('(').next().unwrap_or_default();
     if name.starts_with("lua.") {
-        return Err(not_yet(word.span(), "lua actions"));
+        let registered = context.resources.scripts.action(name);
+        if registered.is_none_or(|action| !action.rulesets.contains(kind)) {
+            return Err(unknown_action(context, word, kind));
+        }
     }
     // There is one `track-sc` action for each stick counter of the process.
-    let name = if name.starts_with("track-sc") { "track-sc0" } else { name };
+    let name = match name {
+        _ if name.starts_with("track-sc") => "track-sc0",
+        _ if name.starts_with("lua.") => "lua.<name>",
+        _ => name,
+    };
     match context.keywords.actions.find(name) {
         Some(row) => Ok((row, word)),
         None => Err(unknown_action(context, word, kind)),

@@ -2,13 +2,15 @@
 
 pub(crate) mod actions;
 pub(crate) mod filters;
+pub(crate) mod scripts;
 
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
 use weir_expr::{
-    ArgKind, ArgSpec, FetchDecl, Loader, Needs, PatternStore, Registry, SampleType, TokenKeys, VariableNames,
+    ArgKind, ArgSpec, FetchDecl, Loader, Needs, PatternStore, Registry, SampleType, ScriptNames, TokenKeys,
+    VariableNames,
 };
 use weir_syntax::{DiagnosticSeverity, Diagnostics, Environment, LineReader, SourceMap, StaticFeatures};
 
@@ -16,6 +18,7 @@ use crate::StreamKeywords;
 use crate::proxy::application::section::ApplicationSection;
 use crate::proxy::{OtherSections, ProxyParser};
 use crate::resources::Resources;
+use crate::testing::scripts::TestScripts;
 use weir_model::{
     ErrorMessage, ErrorReplies, ErrorReply, Facility, LogAddress, LogTarget, Proxy, Severity as LogSeverity,
 };
@@ -26,7 +29,11 @@ pub(crate) static KEYWORDS: StreamKeywords = StreamKeywords::new(&actions::ACTIO
 /// The files that the tests can read.
 pub(crate) struct TestFiles(HashMap<&'static str, &'static [u8]>);
 
-impl Loader for TestFiles {}
+impl Loader for TestFiles {
+    fn scripts(&self) -> Option<&dyn ScriptNames> {
+        Some(&TestScripts)
+    }
+}
 
 impl weir_syntax::Files for TestFiles {
     fn read(&self, path: &str, _: u64) -> io::Result<Vec<u8>> {
@@ -96,6 +103,7 @@ pub(crate) fn read(text: &str) -> SectionsOutcome {
         patterns: &patterns,
         token_keys: &token_keys,
         variables: &variables,
+        scripts: &TestScripts,
         loader: &files,
     };
     let mut sources = SourceMap::new();

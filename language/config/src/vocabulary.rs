@@ -485,6 +485,6 @@ mod tests {
         ] {
             assert!(lines.contains(&line), "{line}");
         }
-        assert!(!text.contains("lua-load"));
+        assert!(!text.contains("log-profile"));
     }
 }

@@ -5,8 +5,10 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-use weir_expr::Loader;
+use weir_expr::{Loader, ScriptNames};
 use weir_syntax::{Environment, FileKind, Files, FolderEntry};
+
+use crate::scripts::ScriptHost;
 
 /// The base folder for relative file names in the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +27,7 @@ pub(crate) enum DefaultPath {
 /// variables.
 pub(crate) struct ConfigLoader<'w> {
     loader: &'w dyn Loader,
+    scripts: &'w dyn ScriptHost,
     environment: RefCell<Environment>,
     /// The master's socket pair to this process, through which the runtime API is always available.
     channel: Option<String>,
@@ -34,11 +37,12 @@ pub(crate) struct ConfigLoader<'w> {
 }
 
 impl<'w> ConfigLoader<'w> {
-    pub(crate) fn new(loader: &'w dyn Loader, environment: Environment) -> Self {
+    pub(crate) fn new(loader: &'w dyn Loader, scripts: &'w dyn ScriptHost, environment: Environment) -> Self {
         let channel =
             environment.value("HAPROXY_CLI").map(|value| String::from_utf8_lossy(value).into_owned());
         ConfigLoader {
             loader,
+            scripts,
             channel,
             environment: RefCell::new(environment),
             default_path: RefCell::default(),
@@ -133,11 +137,16 @@ impl Loader for ConfigLoader<'_> {
     fn address_of(&self, host: &str) -> Option<Ipv4Addr> {
         self.loader.address_of(host)
     }
+
+    fn scripts(&self) -> Option<&dyn ScriptNames> {
+        Some(self.scripts)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scripts::NoScripts;
 
     struct Echo;
 
@@ -155,7 +164,7 @@ mod tests {
 
     #[track_caller]
     fn check(path: DefaultPath, file: &str, expected: &str) {
-        let world = ConfigLoader::new(&Echo, Environment::new());
+        let world = ConfigLoader::new(&Echo, &NoScripts, Environment::new());
         world.enter_file(file);
         world.set_default_path(path);
         assert_eq!(world.read_text("errors/400.http").unwrap(), expected);
@@ -174,7 +183,7 @@ mod tests {
 
     #[test]
     fn expressions_see_environment_variables_set_by_earlier_lines() {
-        let world = ConfigLoader::new(&Echo, Environment::new());
+        let world = ConfigLoader::new(&Echo, &NoScripts, Environment::new());
         assert_eq!(world.environment("A"), None);
         world.set_variable("A", "1");
         assert_eq!(world.environment("A").as_deref(), Some("1"));

@@ -345,8 +345,7 @@ impl Criterion {
         let end = name_end(word);
         let name = show(&word[..end]);
         let keyword = scope.registry.acl_keyword(&name);
-        let answer =
-            keyword.map_or_else(|| scope.registry.answer(&name), |row| scope.registry.answer(row.fetch));
+        let answer = keyword.map_or_else(|| scope.fetch(&name), |row| scope.registry.answer(row.fetch));
         let Some((answer, decl)) = answer else {
             let known = crate::fetch::known::is_known(&name) || keyword.is_some();
             let error = match known {

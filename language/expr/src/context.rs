@@ -6,6 +6,7 @@ use crate::alias::Alias;
 use crate::args::Args;
 use crate::fetch::FetchIndex;
 use crate::sample::{Sample, Value};
+use crate::script_names::ScriptName;
 use crate::table::TableLookup;
 use crate::time::{TimeZone, WallTime};
 use crate::variables::{SetCondition, VariableId};
@@ -126,6 +127,23 @@ pub trait Context {
         args: &'c Args,
         cursor: &mut FetchCursor,
     ) -> FetchResult<'c>;
+
+    /// Evaluates a fetch of a script. Missing without scripts, and if the script fails.
+    fn script_fetch(&mut self, name: ScriptName, args: &Args) -> FetchResult<'static> {
+        let _ = (name, args);
+        FetchResult::Missing
+    }
+
+    /// Evaluates a converter of a script. `None` without scripts, and if the script fails.
+    fn script_converter(
+        &mut self,
+        name: ScriptName,
+        value: Value<'static>,
+        args: &Args,
+    ) -> Option<Value<'static>> {
+        let _ = (name, value, args);
+        None
+    }
 
     /// Whether the last fetch returned [`FetchResult::Later`] because its value is computed elsewhere. The evaluation resumes afterwards.
     fn is_suspended(&self) -> bool {

@@ -6,6 +6,7 @@ use crate::args::{Arg, ArgSpec, Args, ArgsCheck};
 use crate::bound::AtBound;
 use crate::context::Context;
 use crate::sample::{SampleType, Value};
+use crate::script_names::ScriptName;
 
 mod arith;
 mod codec;
@@ -62,6 +63,8 @@ pub enum Run {
     Operand(fn(i64, i64) -> i64),
     /// Reads or changes the context.
     Context(WithContext),
+    /// A function of a script.
+    Script(ScriptName),
 }
 
 impl Converter {
@@ -113,7 +116,7 @@ impl Converter {
         match self.run {
             Run::Pure(_) => true,
             Run::Resolved(_) | Run::Operand(_) => !args.iter().any(|arg| matches!(arg, Arg::Variable(_))),
-            Run::Context(_) => false,
+            Run::Context(_) | Run::Script(_) => false,
         }
     }
 
@@ -125,7 +128,7 @@ impl Converter {
                 (Value::Int(left), Arg::Int(right)) => Some(Value::Int(run(left, *right))),
                 _ => None,
             },
-            Run::Context(_) => None,
+            Run::Context(_) | Run::Script(_) => None,
         }
     }
 
@@ -138,6 +141,7 @@ impl Converter {
     ) -> Option<Value<'static>> {
         match self.run {
             Run::Context(run) => run(value, args, context),
+            Run::Script(name) => context.script_converter(name, value, args),
             _ if self.is_pure(args) => self.run_pure(value, args).map(Value::into_owned),
             Run::Operand(run) => {
                 let variable = args.variable(0)?;

@@ -1,5 +1,7 @@
 //! A sample expression: one fetch, then converters.
 
+pub mod script;
+
 use std::fmt;
 
 use weir_fingerprint::{Canonical, FormEncoder};
@@ -84,7 +86,7 @@ impl Expr {
             .ok_or_else(|| ParseError::new(at, "missing fetch method"))?;
         let name_end = name_end(word);
         let name = show(&word[..name_end]);
-        let Some((answer, decl)) = scope.registry.answer(&name) else {
+        let Some((answer, decl)) = scope.fetch(&name) else {
             return Err(unknown_fetch(&name, at, name_end, scope));
         };
         Self::head(decl, answer, word, name_end, at, scope)
@@ -154,7 +156,7 @@ impl Expr {
                 // A word that is not a converter is not part of the expression.
                 let Some(next) = words.get(at) else { break };
                 let name = show(&next[..name_end(next)]);
-                if converters::find(&name).is_none() {
+                if scope.converter(&name).is_none() {
                     break;
                 }
             } else if word[end] == b',' {
@@ -247,6 +249,7 @@ impl Expr {
         let fetched = match self.answer {
             FetchAnswer::Internal(row) => internal::run(row, context, &self.args, cursor),
             FetchAnswer::Context(index) => context.fetch(index, &self.args, cursor),
+            FetchAnswer::Script(name) => context.script_fetch(name, &self.args),
         };
         match fetched {
             FetchResult::Sample(Sample { value, flags }) => match AtBound::CUT_TEXT.fit(value) {
@@ -323,7 +326,7 @@ impl Call {
     ) -> Result<(Call, usize), ParseError> {
         let name_end = start + name_end(&word[start..]);
         let name = show(&word[start..name_end]);
-        let Some(converter) = converters::find(&name) else {
+        let Some(converter) = scope.converter(&name) else {
             let error = match converters::is_known(&name) {
                 true => ParseError::new(at, format!("converter '{name}' is not implemented yet")),
                 false => ParseError::new(at, format!("unknown converter '{name}'"))
@@ -357,7 +360,7 @@ impl Call {
         Ok((Call { converter, args, input: converter.input }, end))
     }
 
-    fn run(&self, sample: Sample<'static>, context: &mut dyn Context) -> Option<Sample<'static>> {
+    pub(crate) fn run(&self, sample: Sample<'static>, context: &mut dyn Context) -> Option<Sample<'static>> {
         let Sample { value, flags } = sample;
         let value = value.cast(self.input)?;
         let value = self.converter.run_with(value, &self.args, context)?;

@@ -8,6 +8,7 @@ use crate::args::{ArgSpec, ArgsCheck};
 use crate::internal;
 use crate::pattern::MatchMethod;
 use crate::sample::SampleType;
+use crate::script_names::ScriptName;
 
 pub(crate) mod known;
 
@@ -208,6 +209,12 @@ impl EvaluationPoints {
         EvaluationPoints(self.0 | other.0)
     }
 
+    /// The set without this point.
+    #[must_use]
+    pub const fn without(self, point: EvaluationPoint) -> EvaluationPoints {
+        EvaluationPoints(self.0 & !(1 << point as u32))
+    }
+
     /// True if the point is in the set.
     pub const fn contains(self, point: EvaluationPoint) -> bool {
         self.0 & (1 << point as u32) != 0
@@ -367,6 +374,8 @@ pub(crate) enum FetchAnswer {
     /// A row of [`internal::FETCHES`].
     Internal(u16),
     Context(FetchIndex),
+    /// A function of a script.
+    Script(ScriptName),
 }
 
 /// A keyword of ACLs only: a fetch with an implied match method.

@@ -4,11 +4,18 @@ use std::net::Ipv4Addr;
 
 use weir_syntax::{Files, MemoryFiles, NoFiles};
 
+use crate::script_names::ScriptNames;
+
 /// The files that a configuration names (maps, ACL files), the environment, and host names.
 pub trait Loader: Files {
     /// The value of an environment variable at startup.
     fn environment(&self, name: &str) -> Option<String> {
         let _ = name;
+        None
+    }
+
+    /// The functions of scripts that expressions may call.
+    fn scripts(&self) -> Option<&dyn ScriptNames> {
         None
     }
 

@@ -3,8 +3,10 @@
 use std::cell::RefCell;
 
 use crate::acl::AclTable;
+use crate::converters::{self, Converter};
 use crate::error::ParseError;
-use crate::fetch::{EvaluationPoints, Registry};
+use crate::expr::script;
+use crate::fetch::{EvaluationPoints, FetchAnswer, FetchDecl, Registry};
 use crate::loader::Loader;
 use crate::location::Location;
 use crate::pattern::PatternStore;
@@ -31,6 +33,29 @@ pub struct ExpressionScope<'s> {
     pub warnings: &'s Warnings,
     /// The location of the line, for reports about regular expressions and for `show acl`.
     pub at: &'s Location,
+}
+
+impl ExpressionScope<'_> {
+    /// The fetch with this name.
+    pub(crate) fn fetch(&self, name: &str) -> Option<(FetchAnswer, &'static FetchDecl)> {
+        if let Some(scripts) = self.loader.scripts()
+            && scripts.has_fetch(name)
+        {
+            let word = script::word(name);
+            return Some((FetchAnswer::Script(word.name), &word.fetch));
+        }
+        self.registry.answer(name)
+    }
+
+    /// The converter with this name.
+    pub(crate) fn converter(&self, name: &str) -> Option<&'static Converter> {
+        if let Some(scripts) = self.loader.scripts()
+            && scripts.has_converter(name)
+        {
+            return Some(&script::word(name).converter);
+        }
+        converters::find(name)
+    }
 }
 
 /// Warnings of the parser, with the words at fault.

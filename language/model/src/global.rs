@@ -15,6 +15,7 @@ use super::http2::Http2Tuning;
 use super::log::LogTarget;
 use super::profiling::Profiling;
 use super::resolvers::AcceptedFamilies;
+use super::scripts::ScriptSettings;
 use super::status_codes::StatusCodes;
 use super::tls_global::GlobalTls;
 use super::tuning::Tuning;
@@ -139,6 +140,8 @@ pub struct Global {
     /// Profiling settings.
     #[canonical(flat)]
     pub profiling: Profiling,
+    /// `tune.lua.*`.
+    pub scripts: ScriptSettings,
     /// `h1-*`.
     #[canonical(flat)]
     pub http1: Http1,
@@ -210,6 +213,7 @@ impl Default for Global {
             variables: Vec::new(),
             tuning: Tuning::default(),
             profiling: Profiling::default(),
+            scripts: ScriptSettings::default(),
             http1: Http1::default(),
             no_splice: false,
             no_memory_trimming: false,

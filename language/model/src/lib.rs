@@ -35,6 +35,7 @@ mod reply;
 mod resolvers;
 mod ring;
 mod rules;
+mod scripts;
 mod server;
 mod spoe;
 mod stats;
@@ -101,7 +102,8 @@ pub use reply::{
 };
 pub use resolvers::{AcceptedFamilies, HoldTimes, NameServer, Resolvers};
 pub use ring::{Ring, RingServer, TraceLine};
-pub use rules::{RedirectRule, Rule, RulesetKind, Rulesets};
+pub use rules::{RedirectRule, Rule, RulesetKind, RulesetSet, Rulesets};
+pub use scripts::{ScriptPrinting, ScriptSettings};
 pub use server::{
     HashKey, InitialAddress, ProxyV2, ProxyV2Tls, SendProxy, Server, ServerResolution, ServerSettings,
     ServerStates, WebSocket, is_service,

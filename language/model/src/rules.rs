@@ -50,6 +50,34 @@ pub enum RulesetKind {
     HttpAfterResponse,
 }
 
+/// A set of rulesets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RulesetSet(u8);
+
+impl RulesetSet {
+    /// The set of these kinds.
+    pub const fn of(kinds: &[RulesetKind]) -> RulesetSet {
+        let mut bits = 0;
+        let mut index = 0;
+        while index < kinds.len() {
+            bits |= 1 << kinds[index] as u8;
+            index += 1;
+        }
+        RulesetSet(bits)
+    }
+
+    /// The union of both sets.
+    #[must_use]
+    pub const fn or(self, other: RulesetSet) -> RulesetSet {
+        RulesetSet(self.0 | other.0)
+    }
+
+    /// Whether the kind is in the set.
+    pub const fn contains(self, kind: RulesetKind) -> bool {
+        self.0 & (1 << kind as u8) != 0
+    }
+}
+
 impl RulesetKind {
     /// All of them.
     pub const ALL: [RulesetKind; 7] = [

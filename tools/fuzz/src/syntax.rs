@@ -1,6 +1,7 @@
 //! The lines and conditions of a configuration.
 
 use weir_config::Inputs;
+use weir_config::scripts::NoScripts;
 use weir_expr::{PatternStore, TokenKeys, VariableNames};
 use weir_syntax::{
     Diagnostics, Environment, Line, LineReader, MAX_WORDS, SourceMap, StaticFeatures, evaluate_condition,
@@ -49,6 +50,7 @@ pub fn configuration(bytes: &[u8]) {
         patterns: &patterns,
         token_keys: &TokenKeys::new(),
         variables: &variables,
+        scripts: &NoScripts,
         conditions: &FEATURES,
     };
     let outcome = weir_config::parse(inputs, environment());

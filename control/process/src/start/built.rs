@@ -51,13 +51,15 @@ impl DetachedProcess {
             states,
             patterns,
             token_keys,
+            scripts,
             variable_names,
             registry,
             environment,
             ..
         } = prepared;
         let (record, client, ring_files) = start.record(&config, &environment)?;
-        let record = ProcessRecord { patterns, token_keys, variable_names, registry, environment, ..record };
+        let record =
+            ProcessRecord { patterns, scripts, token_keys, variable_names, registry, environment, ..record };
         let sections = config.resolvers.clone();
         let resolver = &start.resolver();
         let fault = |faults: Vec<_>| refused(&faults, start.messages);

@@ -111,6 +111,7 @@ impl ProcessParts {
                 statistics: Some(Box::new(StatisticsPage::new(live))),
                 news: Some(news_reporter(live)),
                 names: Some(Box::new(LiveNames(Arc::clone(&resolvers)))),
+                scripts: record.scripts.clone(),
             };
             let view = live.clone();
             let process = &mut process;

@@ -259,7 +259,7 @@ fn silence(socket: &Descriptor, reset_ttl: Option<u8>) {
 }
 
 /// Closes without a response. The log shows such a request without a request time.
-fn drop_request<'s>(stream: &mut Stream, rule: RuleContext<'_>) -> ActionResult<'s> {
+pub(super) fn drop_request<'s>(stream: &mut Stream, rule: RuleContext<'_>) -> ActionResult<'s> {
     count_denied(stream, rule);
     if rule.kind == RulesetKind::HttpRequest {
         stream.timers.request = None;

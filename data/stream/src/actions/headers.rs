@@ -218,15 +218,11 @@ impl HeaderEdit {
             }
             Edit::ReplaceField { pattern, replacement } => {
                 let template = stream.format(replacement);
-                let mut groups = pattern.groups();
-                let replace = |value: &[u8]| replace_whole(value, pattern, &mut groups, &template);
-                replace_fields(message(stream, request), name, replace)
+                replace_in_fields(message(stream, request), name, pattern, &template, false)
             }
             Edit::ReplaceValue { pattern, replacement } => {
                 let template = stream.format(replacement);
-                let mut groups = pattern.groups();
-                let replace = |value: &[u8]| replace_each(value, pattern, &mut groups, &template);
-                replace_fields(message(stream, request), name, replace)
+                replace_in_fields(message(stream, request), name, pattern, &template, true)
             }
         }
     }
@@ -260,7 +256,7 @@ fn message(stream: &mut Stream, request: bool) -> &mut Message {
 
 /// Replaces the host of an absolute target with the new `Host`, because servers prefer the target's host (RFC 9112, 3.2.2). With
 /// `CONNECT`, the port stays if `Host` does not contain one. Returns false if the new host is invalid in a target.
-fn follow_host(stream: &mut Stream) -> bool {
+pub(super) fn follow_host(stream: &mut Stream) -> bool {
     let (head, raw) = stream.request.message.edit();
     let target = head.uri(raw);
     let (form, connects) = (uri::form(target), head.method() == Method::Connect);
@@ -284,6 +280,22 @@ fn follow_host(stream: &mut Stream) -> bool {
     }
     let end = start + authority.len();
     head.splice_uri(raw, start, end, &host).is_ok()
+}
+
+/// Replaces the matches of a regular expression in the fields with a name: in the whole value, or in each member of a list. Returns false
+/// without room.
+pub(super) fn replace_in_fields(
+    message: &mut Message,
+    name: &[u8],
+    pattern: &Regex,
+    template: &[u8],
+    each: bool,
+) -> bool {
+    let mut groups = pattern.groups();
+    replace_fields(message, name, |value| match each {
+        true => replace_each(value, pattern, &mut groups, template),
+        false => replace_whole(value, pattern, &mut groups, template),
+    })
 }
 
 /// Replaces the values of the fields with a name. Returns false without room.

@@ -108,6 +108,8 @@ fn the_example_of_every_action_is_accepted() {
                 "capture" => matches!(kind, RulesetKind::HttpRequest | RulesetKind::TcpRequestContent),
                 // The only service requires HTTP.
                 "use-service" => kind == RulesetKind::HttpRequest,
+                // It needs a script, which the parser of this test does not run.
+                "lua.<name>" => false,
                 _ => true,
             };
             if is_valid {

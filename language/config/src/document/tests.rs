@@ -1,5 +1,6 @@
 //! Whole files: order of sections, allowed repetitions, locations of faults. Also helpers for other tests.
 
+use crate::testing::scripts::TestScripts;
 use std::io;
 
 use super::*;
@@ -77,6 +78,7 @@ fn parse_files(files: &[(&str, &str)], environment: Environment) -> ReadResult {
         patterns: &PatternStore::new(),
         token_keys: &TokenKeys::new(),
         variables: &VariableNames::new(),
+        scripts: &TestScripts,
         conditions: &StaticFeatures::default(),
     };
     let ConfigOutcome { config, environment, diagnostics } = parse(inputs, environment);

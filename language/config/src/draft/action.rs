@@ -8,7 +8,7 @@ use weir_syntax::Word;
 use super::LineContext;
 use crate::rows::Table;
 use crate::words::{Parsed, Words};
-use weir_model::{Action, RulesetKind};
+use weir_model::{Action, RulesetKind, RulesetSet};
 
 /// All actions, in the order in which messages list them.
 pub type ActionTable = Table<ActionReader>;
@@ -23,28 +23,6 @@ pub struct ActionReader {
     pub rulesets: RulesetSet,
     /// The function that reads it.
     pub read: ReadAction,
-}
-
-/// A set of rulesets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RulesetSet(u8);
-
-impl RulesetSet {
-    /// The set of these kinds.
-    pub const fn of(kinds: &[RulesetKind]) -> RulesetSet {
-        let mut bits = 0;
-        let mut index = 0;
-        while index < kinds.len() {
-            bits |= 1 << kinds[index] as u8;
-            index += 1;
-        }
-        RulesetSet(bits)
-    }
-
-    /// Whether the kind is in the set.
-    pub const fn contains(self, kind: RulesetKind) -> bool {
-        self.0 & (1 << kind as u8) != 0
-    }
 }
 
 /// An action during parsing.

@@ -7,7 +7,7 @@ use crate::document::tests::{parse_text, parse_with};
 use weir_expr::pattern::regex::limit::OnLimit;
 use weir_model::{
     Account, Chroot, CloseSpread, ConnectionSharing, CoreDump, ExtraFiles, Global, Level, LineDefaults,
-    Niceness, SentHostName, Shards, TaskProfiling, TlsDefaults, TlsVersion,
+    Niceness, ScriptPrinting, SentHostName, Shards, TaskProfiling, TlsDefaults, TlsVersion,
 };
 use weir_syntax::Environment;
 
@@ -33,12 +33,15 @@ fn refuse(line: &str, message: &str) {
     assert_eq!(messages.len(), 1, "{line}: {messages:?}");
 }
 
+/// Words with an example that needs a machine or a file.
+const NEED_MORE: &[&str] = &["numa-cpu-mapping", "h1-case-adjust-file", "lua-load", "lua-load-per-thread"];
+
 /// Every implemented row reads its own example, and has a help text.
 #[test]
 fn the_example_of_every_global_keyword_is_accepted() {
     for row in GLOBAL_KEYWORDS.rows() {
         assert!(!row.help.is_empty(), "{}", row.name);
-        if row.is_ready() && !["numa-cpu-mapping", "h1-case-adjust-file"].contains(&row.name) {
+        if row.is_ready() && !NEED_MORE.contains(&row.name) {
             let (_, messages) =
                 read(&format!("expose-experimental-directives\n{} {}", row.name, row.example));
             let warns = |message: &String| {
@@ -65,7 +68,6 @@ fn global_keywords_have_unique_names() {
 
 #[test]
 fn reports_global_keywords_that_are_not_implemented_yet() {
-    refuse("lua-load x.lua", "'lua-load' is not implemented yet");
     refuse("stats-file x", "'stats-file' is not implemented yet");
     refuse("busy-polling", "'busy-polling' is not implemented yet");
     refuse("no busy-polling", "'busy-polling' is not implemented yet");
@@ -558,4 +560,65 @@ fn warns_about_text_after_a_global_time_unit() {
              used. The units are us, ms, s, m, h and d."
         ]
     );
+}
+
+#[test]
+fn scripts_run_when_their_line_is_read() {
+    for word in ["lua-load", "lua-load-per-thread"] {
+        let (_, messages) = read(&format!("{word} text:x a b\ntune.lua.openlibs math\n{word} text:y"));
+        let ran = |at, what| format!("parsing [test.cfg:{at}] : ran text:{what}");
+        assert_eq!(messages, [ran(2, "x with 'a b', 8 libraries"), ran(4, "y with '', 1 libraries")]);
+        refuse(word, &format!("'{word}' expects a file name as parameter."));
+        refuse(&format!("{word} text:fail"), "Lua runtime error: it fails");
+        let message = "error in Lua file '/none.lua': cannot open /none.lua: entity not found";
+        refuse(&format!("{word} /none.lua"), message);
+    }
+    refuse("lua-prepend-path", "'lua-prepend-path' expects to receive a <path> as argument");
+    refuse("lua-prepend-path a b", "'lua-prepend-path' expects <type> to either be 'path' or 'cpath'");
+    accept("lua-prepend-path a path\nlua-prepend-path b cpath\nlua-prepend-path c");
+}
+
+#[test]
+fn settings_of_scripts_are_read() {
+    let defaults = accept("").scripts;
+    assert_eq!(
+        (defaults.burst, defaults.session),
+        (Some(Duration::from_secs(1)), Some(Duration::from_secs(4)))
+    );
+    assert_eq!((defaults.task, defaults.slice, defaults.megabytes), (None, None, 0));
+    for (word, field) in [
+        (
+            "tune.lua.burst-timeout",
+            (|global: &Global| global.scripts.burst) as fn(&Global) -> Option<Duration>,
+        ),
+        ("tune.lua.session-timeout", |global| global.scripts.session),
+        ("tune.lua.service-timeout", |global| global.scripts.service),
+        ("tune.lua.task-timeout", |global| global.scripts.task),
+    ] {
+        assert_eq!(field(&accept(&format!("{word} 2s"))), Some(Duration::from_secs(2)), "{word}");
+        assert_eq!(field(&accept(&format!("{word} 0"))), None, "{word}");
+        refuse(word, &format!("{word}: invalid timeout"));
+        refuse(&format!("{word} zz"), &format!("{word}: invalid timeout"));
+    }
+    let scripts = accept(
+        "tune.lua.forced-yield 50\ntune.lua.maxmem 8\ntune.lua.log.loggers off\ntune.lua.log.stderr on\n\
+         tune.lua.bool-sample-conversion pre-3.1-bug",
+    )
+    .scripts;
+    assert_eq!((scripts.slice, scripts.megabytes, scripts.logs), (Some(50), 8, false));
+    assert_eq!((scripts.prints, scripts.keeps_booleans), (ScriptPrinting::On, Some(false)));
+    assert_eq!(accept("tune.lua.bool-sample-conversion normal").scripts.keeps_booleans, Some(true));
+    assert_eq!(accept("tune.lua.forced-yield").scripts.slice, None);
+    refuse("tune.lua.forced-yield zz", "tune.lua.forced-yield: invalid number");
+    refuse("tune.lua.maxmem", "'tune.lua.maxmem' expects an integer argument (Lua memory size in MB).");
+    refuse("tune.lua.maxmem zz", "tune.lua.maxmem: invalid number zz");
+    refuse("tune.lua.log.loggers zz", "'tune.lua.log.loggers' expects either 'on' or 'off' but got 'zz'.");
+    refuse(
+        "tune.lua.log.stderr zz",
+        "'tune.lua.log.stderr' expects either 'on', 'auto' or 'off' but got 'zz'.",
+    );
+    assert_eq!(accept("tune.lua.openlibs none").scripts.libraries, Vec::<&str>::new());
+    assert_eq!(accept("tune.lua.openlibs string,math").scripts.libraries, ["string", "math"]);
+    let unknown = "'tune.lua.openlibs' does not know 'nothing': it knows table, io, os, string, math, utf8, package, debug.";
+    refuse("tune.lua.openlibs nothing", unknown);
 }

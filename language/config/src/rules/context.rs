@@ -11,6 +11,7 @@ use super::redirect::read_redirect;
 use crate::draft::SubrequestTarget;
 use crate::draft::action::ActionContext;
 use crate::reply::{ReplyRules, read_reply};
+use crate::scripts::ScriptAction;
 use crate::words::{Parsed, Words, fault};
 use weir_model::{CaptureSlot, Redirect, Reply};
 
@@ -75,6 +76,11 @@ impl ActionContext<'_, '_> {
     /// Reads the arguments of a redirection.
     pub fn redirect(&mut self, words: &mut Words<'_>) -> Parsed<Redirect> {
         read_redirect(self.line, words, self.points, true)
+    }
+
+    /// The action of a script with this name, with `lua.`.
+    pub fn script_action(&self, name: &str) -> Option<ScriptAction> {
+        self.line.resources.scripts.action(name)
     }
 
     /// The variable of this name.

@@ -35,6 +35,13 @@ pub(crate) static ACTIONS: ActionTable = ActionTable::new(&[&[
     action("send-spoe-group", "<engine> <group>", "e g", "send messages", sets::CONTENT, |context, words| {
         Ok(Action::new(SendGroup(read_group_use(context, words)?)))
     }),
+    action("lua.<name>", "<arg>*", "", "a script", sets::CONTENT, |context, words| {
+        let registered = context.script_action(context.word.text()).expect("the name was checked");
+        for _ in 0..registered.arguments {
+            words.expect("expect 1 arguments")?;
+        }
+        Ok(Action::new(Accept))
+    }),
     Row::not_yet("later", "", "a word that is not implemented yet"),
 ]]);
 

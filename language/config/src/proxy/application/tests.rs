@@ -1,5 +1,6 @@
 //! FastCGI applications: the meaning of their sections, and the diagnostics about them and their users.
 
+use crate::scripts::NoScripts;
 use std::sync::Arc;
 
 use weir_expr::{ArgKind, PatternStore, Registry, TokenKeys, VariableNames};
@@ -43,6 +44,7 @@ fn read(text: &str) -> ReadConfig {
         patterns: &PatternStore::new(),
         token_keys: &TokenKeys::new(),
         variables: &VariableNames::new(),
+        scripts: &NoScripts,
         conditions: &StaticFeatures::default(),
     };
     let ConfigOutcome { config, diagnostics, .. } = parse(inputs, Environment::new());

@@ -2,6 +2,7 @@
 
 mod verdicts;
 
+use crate::scripts::NoScripts;
 use weir_expr::{EvaluationPoint, PatternStore, Registry, TokenKeys, VariableNames};
 use weir_syntax::{Diagnostics, Environment, MemoryFiles, SourceMap, StaticFeatures};
 
@@ -63,6 +64,7 @@ fn read(configuration: &str, engine: &str) -> ReadEngine {
         patterns: &PatternStore::new(),
         token_keys: &TokenKeys::new(),
         variables: &variables,
+        scripts: &NoScripts,
         conditions: &StaticFeatures::default(),
     };
     let ConfigOutcome { config, diagnostics, .. } = parse(inputs, Environment::new());

@@ -110,7 +110,6 @@ fn every_proxy_keyword_has_a_unique_name_and_a_help_text() {
 fn rejects_proxy_keywords_that_are_not_implemented_yet() {
     let not_yet = |word: &str| format!("A parsing [t.cfg:9] : '{word}' is not implemented yet");
     check("listen l", "mode haterm", &[&not_yet("mode haterm")]);
-    check("listen l", "http-request lua.x", &["A parsing [t.cfg:9] : 'lua actions' is not implemented yet"]);
     check(
         "listen l",
         "server s 127.0.0.1:80 namespace blue",
@@ -196,4 +195,23 @@ proptest! {
         }
         read(&text);
     }
+}
+
+/// The messages are those of HAProxy 3.2.
+#[test]
+fn functions_of_scripts_stand_where_they_were_registered() {
+    check("listen l", "http-request lua.act a if TRUE", &[]);
+    check("listen l", "http-request set-header a %[lua.f(a,b),lua.c(c),add(1)]", &[]);
+    check("listen l", "http-request deny if { lua.f x }", &[]);
+    let found = |line: &str| read(&format!("listen l\n bind :1\n{line}\n")).messages.join("\n");
+    assert!(
+        found("http-request lua.act")
+            .contains("while parsing 'http-request lua.act' rule : expect 1 arguments")
+    );
+    assert!(found("http-request lua.nothing").contains("but got 'lua.nothing'"));
+    assert!(found("http-response lua.act a").contains("but got 'lua.act'"), "it is registered for requests");
+    assert!(found("http-request set-header a %[lua.no]").contains("unknown fetch method 'lua.no'"));
+    assert!(found("http-request set-header a %[path,lua.no]").contains("unknown converter 'lua.no'"));
+    let many = "http-request set-header a %[lua.f(a,b,c,d,e,f,g,h,i,j,k,l,m)]";
+    assert!(found(many).contains("fetch method 'lua.f' : "));
 }

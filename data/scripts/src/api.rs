@@ -1,0 +1,142 @@
+//! The API that scripts see: `core`, `act`, and the classes of objects.
+
+mod converters;
+mod core;
+mod fetches;
+mod http;
+mod reply;
+mod txn;
+mod values;
+
+use std::sync::Arc;
+
+use weir_config::scripts::ModuleKind;
+use weir_lua::{CallEnd, Function, LuaCall, LuaReference, LuaStack, LuaState, Misuse};
+use weir_model::ScriptSettings;
+
+pub(crate) use self::core::print_message;
+pub(crate) use values::{push_arguments, push_value, read_value};
+
+use crate::resources::ScriptResources;
+use crate::target::ScriptTarget;
+use crate::world::{Classes, ScriptState, World};
+
+/// The call of an API function.
+type ApiCall<'c> = LuaCall<'c, World>;
+/// The end of an API function.
+type ApiResult = Result<CallEnd, Misuse>;
+/// A method or function of the API: its name, and its code.
+type ApiMember = (&'static str, Function<World>);
+
+/// A state with the standard libraries of the settings, and the API.
+pub(crate) fn new_state(
+    thread: u32,
+    settings: &ScriptSettings,
+    resources: &Arc<ScriptResources>,
+) -> Result<ScriptState, String> {
+    let world = World {
+        thread,
+        settings: settings.clone(),
+        resources: Arc::clone(resources),
+        registry: Default::default(),
+        classes: Default::default(),
+        is_loading: true.into(),
+        expressions: Default::default(),
+        fetch_names: resources.registry.fetches().iter().map(|decl| decl.name).collect(),
+        converter_names: weir_expr::converters::all().iter().map(|row| row.name).collect(),
+    };
+    let mut state = LuaState::new(world).map_err(|error| error.to_string())?;
+    for library in ["base", "coroutine"].into_iter().chain(settings.libraries.iter().copied()) {
+        state.open_library(library);
+    }
+    let classes = Classes {
+        txn_methods: state.with_stack(|stack| table(stack, txn::METHODS)),
+        txn: txn::class(&mut state),
+        fetches: fetches::class(&mut state),
+        string_fetches: fetches::class(&mut state),
+        converters: converters::class(&mut state),
+        string_converters: converters::class(&mut state),
+        http: class(&mut state, "HTTP", http::METHODS),
+        reply: class(&mut state, "Reply", reply::METHODS),
+    };
+    let _ = state.host().classes.set(classes);
+    core::install(&mut state, thread);
+    install_constants(&mut state, b"act", ACT);
+    Ok(state)
+}
+
+/// The results of actions.
+const ACT: &[(&str, i64)] = &[
+    ("CONTINUE", 0),
+    ("STOP", 1),
+    ("YIELD", 2),
+    ("ERROR", 3),
+    ("DONE", 4),
+    ("DENY", 5),
+    ("ABORT", 6),
+    ("INVALID", 7),
+];
+
+fn install_constants(state: &mut ScriptState, name: &[u8], constants: &[(&str, i64)]) {
+    let stack = state.stack();
+    stack.push_table(0, constants.len());
+    for (name, value) in constants {
+        stack.push_integer(*value);
+        stack.set_field(name.as_bytes());
+    }
+    state.set_global(name);
+}
+
+/// Keeps a table of functions.
+fn table(stack: &LuaStack<'_>, members: &[ApiMember]) -> LuaReference {
+    push_functions(stack, members);
+    stack.keep()
+}
+
+fn push_functions(stack: &LuaStack<'_>, members: &[ApiMember]) {
+    stack.push_table(0, members.len());
+    for (name, function) in members {
+        stack.push_function::<World>(*function, 0);
+        stack.set_field(name.as_bytes());
+    }
+}
+
+/// The metatable of a class with these methods.
+fn class(state: &mut ScriptState, name: &'static str, methods: &[ApiMember]) -> LuaReference {
+    state.with_stack(|stack| {
+        stack.push_table(0, 2);
+        push_functions(stack, methods);
+        stack.set_field(b"__index");
+        stack.push_bytes(name.as_bytes());
+        stack.set_field(b"__name");
+        stack.keep()
+    })
+}
+
+/// Runs `act` with the stream of the run, if it is the one with this number.
+fn on_stream<'c, R>(
+    call: &ApiCall<'c>,
+    number: i64,
+    act: impl FnOnce(&mut dyn ScriptTarget, &LuaStack<'c>) -> Result<R, Misuse>,
+) -> Result<R, Misuse> {
+    let acted = call.with_target(|target, stack| match target.number() == number {
+        true => act(target, stack),
+        false => Err(Misuse::text("the object belongs to a stream that has ended")),
+    });
+    acted.unwrap_or_else(|| Err(Misuse::text("there is no stream here")))
+}
+
+/// Puts a pattern in front of `package.path` or `package.cpath`.
+pub(crate) fn prepend_path(state: &mut ScriptState, pattern: &str, kind: ModuleKind) {
+    let field: &[u8] = if kind == ModuleKind::Lua { b"path" } else { b"cpath" };
+    state.push_global(b"package");
+    let mut stack = state.stack();
+    if stack.kind(-1) == weir_lua::LuaKind::Table {
+        stack.push_field(-1, field);
+        let path = [pattern.as_bytes(), b";", stack.bytes(-1).unwrap_or_default()].concat();
+        stack.push_bytes(&path);
+        stack.remove(-2);
+        stack.set_field(field);
+    }
+    stack.remove(-1);
+}

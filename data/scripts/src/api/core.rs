@@ -1,0 +1,252 @@
+//! `core`: registration, messages, waits and dates.
+
+use std::time::Duration;
+
+use weir_formats::CivilTime;
+use weir_lua::{LuaKind, Misuse};
+use weir_model::{RulesetSet, ScriptPrinting, ScriptSettings};
+
+use super::{ApiCall, ApiMember, ApiResult, table};
+use crate::registry::{FunctionKind, Registered, ruleset};
+use crate::wait::ScriptWait;
+use crate::world::{ScriptState, World};
+
+const FUNCTIONS: &[ApiMember] = &[
+    ("register_action", register_action),
+    ("register_fetches", |call| register(call, FunctionKind::Fetch, "register_fetches")),
+    ("register_converters", |call| register(call, FunctionKind::Converter, "register_converters")),
+    ("register_init", register_init),
+    ("log", log),
+    ("Debug", |call| write_message(call, 7, 1)),
+    ("Info", |call| write_message(call, 6, 1)),
+    ("Warning", |call| write_message(call, 4, 1)),
+    ("Alert", |call| write_message(call, 1, 1)),
+    ("sleep", |call| sleep(call, 1_000)),
+    ("msleep", |call| sleep(call, 1)),
+    ("yield", |call| call.wait(ScriptWait::Others)),
+    ("now", now),
+    ("tokenize", tokenize),
+];
+
+/// Members that are not implemented yet. Their use is an error.
+const NOT_YET: &[&str] = &[
+    "add_acl",
+    "asctime_date",
+    "backends",
+    "concat",
+    "del_acl",
+    "del_map",
+    "disable_legacy_mailers",
+    "done",
+    "event_sub",
+    "frontends",
+    "get_info",
+    "get_patref",
+    "get_var",
+    "http_date",
+    "httpclient",
+    "imf_date",
+    "match_addr",
+    "parse_addr",
+    "proxies",
+    "queue",
+    "rfc850_date",
+    "register_cli",
+    "register_filter",
+    "register_service",
+    "register_task",
+    "set_map",
+    "set_nice",
+    "tcp",
+    "wait",
+];
+
+/// The levels of messages.
+const LEVELS: &[(&str, i64)] = &[
+    ("silent", -1),
+    ("emerg", 0),
+    ("alert", 1),
+    ("crit", 2),
+    ("err", 3),
+    ("warning", 4),
+    ("notice", 5),
+    ("info", 6),
+    ("debug", 7),
+];
+
+/// Makes the global `core`.
+pub(super) fn install(state: &mut ScriptState, thread: u32) {
+    let missing = state.with_stack(|stack| {
+        stack.push_table(0, 1);
+        stack.push_function::<World>(missing_member, 0);
+        stack.set_field(b"__index");
+        stack.keep()
+    });
+    let functions = state.with_stack(|stack| table(stack, FUNCTIONS));
+    let stack = state.stack();
+    stack.push_reference(functions);
+    for (name, level) in LEVELS {
+        stack.push_integer(*level);
+        stack.set_field(name.as_bytes());
+    }
+    stack.push_integer(thread.into());
+    stack.set_field(b"thread");
+    stack.set_metatable(missing);
+    state.set_global(b"core");
+    state.forget(functions);
+}
+
+/// A member of `core` that is not there: an error for those of the API, nil for others.
+fn missing_member(call: &ApiCall<'_>) -> ApiResult {
+    let name = call.bytes(2).unwrap_or_default();
+    match NOT_YET.iter().find(|known| known.as_bytes() == name) {
+        Some(known) => Err(Misuse::text(format!("core.{known} is not implemented yet"))),
+        None => {
+            call.push_nil();
+            call.results(1)
+        }
+    }
+}
+
+fn needs_loading(call: &ApiCall<'_>, name: &str) -> Result<(), Misuse> {
+    match call.host().is_loading.get() {
+        true => Ok(()),
+        false => Err(Misuse::text(format!("'{name}' is only available while the configuration is read"))),
+    }
+}
+
+/// The name of a function in argument 1.
+fn name(call: &ApiCall<'_>) -> Result<String, Misuse> {
+    Ok(String::from_utf8_lossy(call.expect_bytes(1)?).into_owned())
+}
+
+/// `core.register_action(name, places, function [, arguments])`.
+fn register_action(call: &ApiCall<'_>) -> ApiResult {
+    if !(3..=4).contains(&call.count()) {
+        return Err(Misuse::text("'register_action' needs between 3 and 4 arguments"));
+    }
+    needs_loading(call, "register_action")?;
+    let name = name(call)?;
+    if call.kind(2) != LuaKind::Table {
+        return Err(Misuse::text("register_action: second argument must be a table of strings"));
+    }
+    call.expect_function(3)?;
+    let arguments = if call.count() > 3 { call.expect_integer(4)? } else { 0 };
+    let mut rulesets = RulesetSet::of(&[]);
+    call.each_pair(2, |stack| {
+        let place = stack.bytes(-1).unwrap_or_default();
+        let Some(known) = ruleset(place) else {
+            let place = String::from_utf8_lossy(place);
+            return Err(Misuse::text(format!(
+                "Lua action environment '{place}' is unknown. 'tcp-req', 'tcp-res', 'http-req', 'http-res' or 'http-after-res' are expected."
+            )));
+        };
+        rulesets = rulesets.or(known);
+        Ok(())
+    })?;
+    call.push_value(3);
+    let registered =
+        Registered { function: call.keep(), rulesets, arguments: usize::try_from(arguments).unwrap_or(0) };
+    call.host().registry.add(FunctionKind::Action, &name, registered);
+    call.results(0)
+}
+
+/// `core.register_fetches(name, function)`, `core.register_converters(name, function)`.
+fn register(call: &ApiCall<'_>, kind: FunctionKind, function: &str) -> ApiResult {
+    if call.count() != 2 {
+        return Err(Misuse::text(format!("'{function}' needs 2 arguments")));
+    }
+    needs_loading(call, function)?;
+    let name = name(call)?;
+    call.expect_function(2)?;
+    call.push_value(2);
+    let registered = Registered { function: call.keep(), rulesets: RulesetSet::of(&[]), arguments: 0 };
+    call.host().registry.add(kind, &name, registered);
+    call.results(0)
+}
+
+/// `core.register_init(function)`.
+fn register_init(call: &ApiCall<'_>) -> ApiResult {
+    if call.count() != 1 {
+        return Err(Misuse::text("'register_init' needs 1 arguments"));
+    }
+    needs_loading(call, "register_init")?;
+    call.expect_function(1)?;
+    call.push_value(1);
+    call.host().registry.add_init(call.keep());
+    call.results(0)
+}
+
+/// The level of a message in an argument.
+pub(super) fn level_of(call: &ApiCall<'_>, index: i32) -> Result<u8, Misuse> {
+    let level = call.expect_integer(index)?;
+    u8::try_from(level).ok().filter(|level| *level <= 7).ok_or_else(|| Misuse::text("Invalid loglevel."))
+}
+
+fn log(call: &ApiCall<'_>) -> ApiResult {
+    let level = level_of(call, 1)?;
+    write_message(call, level, 2)
+}
+
+fn write_message(call: &ApiCall<'_>, level: u8, index: i32) -> ApiResult {
+    let text = String::from_utf8_lossy(call.expect_bytes(index)?).into_owned();
+    let settings = &call.host().settings;
+    let logged = call.with_target(|target, _| settings.logs && target.log(level, &text));
+    print_message(settings, level, &text, logged == Some(true));
+    call.results(0)
+}
+
+/// Prints a message of a script to the error output, where the settings want it.
+pub(crate) fn print_message(settings: &ScriptSettings, level: u8, text: &str, has_logger: bool) {
+    let prints = match settings.prints {
+        ScriptPrinting::On => true,
+        ScriptPrinting::Off => false,
+        ScriptPrinting::Auto => !settings.logs || !has_logger,
+    };
+    if !prints {
+        return;
+    }
+    let name = LEVELS.iter().find(|(_, known)| *known == i64::from(level)).map_or("debug", |(name, _)| name);
+    let now = CivilTime::at((weir_sched::wall_us() / 1_000_000) as i64, 0);
+    let day = now.year_day;
+    let (hour, minute, second) = (now.hour, now.minute, now.second);
+    let id = std::process::id();
+    let line = format!("[{name}] {day:03}/{hour:02}{minute:02}{second:02} ({id}) : {text}\n");
+    weir_sys::standard_error::write(line.as_bytes(), PATIENCE_MS);
+}
+
+fn sleep(call: &ApiCall<'_>, unit_ms: u64) -> ApiResult {
+    let count = u64::try_from(call.expect_integer(1)?).unwrap_or(0);
+    call.wait(ScriptWait::Sleep(Duration::from_millis(count.saturating_mul(unit_ms))))
+}
+
+/// `core.now()`: a table with `sec` and `usec`.
+fn now(call: &ApiCall<'_>) -> ApiResult {
+    let now_us = weir_sched::wall_us() as i64;
+    call.push_table(0, 2);
+    call.push_integer(now_us / 1_000_000);
+    call.set_field(b"sec");
+    call.push_integer(now_us % 1_000_000);
+    call.set_field(b"usec");
+    call.results(1)
+}
+
+/// `core.tokenize(text, separators [, no_empty])`: the parts of a text.
+fn tokenize(call: &ApiCall<'_>) -> ApiResult {
+    let (text, separators) = (call.expect_bytes(1)?, call.expect_bytes(2)?);
+    let skips_empty = call.boolean(3);
+    call.push_table(4, 0);
+    let mut position = 0;
+    for part in text.split(|byte| separators.contains(byte)) {
+        if part.is_empty() && skips_empty {
+            continue;
+        }
+        position += 1;
+        call.push_bytes(part);
+        call.set_index(position);
+    }
+    call.results(1)
+}
+
+/// How long a stalled reader of the error output may hold up a message, in milliseconds.
+const PATIENCE_MS: u32 = 0;

@@ -1,0 +1,167 @@
+//! `txn.f` and `txn.sf`: the fetches of the language, as methods. Dots and dashes of their names are underscores.
+
+use std::sync::Arc;
+
+use weir_expr::expr::script::ScriptConversion;
+use weir_expr::{
+    EvaluationPoints, Expr, ExpressionScope, FetchResult, Location, SampleType, Value, Warnings,
+};
+use weir_lua::{LuaKind, LuaReference, LuaStack, Misuse};
+use weir_syntax::NoFiles;
+
+use super::values::{push_text, push_value};
+use super::{ApiCall, ApiResult, on_stream};
+use crate::world::{ScriptState, World};
+
+/// The class of fetches: a method for each.
+pub(super) fn class(state: &mut ScriptState) -> LuaReference {
+    let fetches = state.host().resources.registry.fetches();
+    state.with_stack(|stack| {
+        stack.push_table(0, 1);
+        stack.push_table(0, fetches.len());
+        for (number, decl) in fetches.iter().enumerate() {
+            stack.push_function::<World>(fetch, number as i64);
+            stack.set_field(member_name(decl.name).as_bytes());
+        }
+        stack.set_field(b"__index");
+        stack.keep()
+    })
+}
+
+/// The name in scripts of a word of the language.
+pub(super) fn member_name(word: &str) -> String {
+    word.replace(['.', '-'], "_")
+}
+
+fn fetch(call: &ApiCall<'_>) -> ApiResult {
+    let classes = call.host().classes();
+    let (number, is_text) = match call.object(1, classes.fetches) {
+        Some(number) => (number, false),
+        None => match call.object(1, classes.string_fetches) {
+            Some(number) => (number, true),
+            None => return Err(call.wrong_kind(1, "Fetches")),
+        },
+    };
+    let fetches = &call.host().fetch_names;
+    let name = fetches.get(call.number_of_function() as usize).copied().unwrap_or_default();
+    let text = written(call, name, 2)?;
+    let expression = expression(call, &text)?;
+    let keeps = call.host().settings.keeps_booleans == Some(true);
+    on_stream(call, number, |target, stack| {
+        target.resolve(&mut |visit| expression.visit_references(visit));
+        let value = match expression.evaluate(target.context()) {
+            FetchResult::Sample(sample) => Some(sample.value),
+            FetchResult::Missing | FetchResult::Later => None,
+        };
+        match value {
+            value if is_text => push_text(stack, value),
+            Some(value) => push_value(stack, &value, keeps),
+            None => stack.push_nil(),
+        }
+        Ok(())
+    })?;
+    call.results(1)
+}
+
+/// The text of a fetch or a converter with its arguments, in the form of expressions.
+pub(super) fn written(call: &ApiCall<'_>, name: &str, first: i32) -> Result<Vec<u8>, Misuse> {
+    let mut text = name.as_bytes().to_vec();
+    for index in first..=call.count() {
+        text.push(if index == first { b'(' } else { b',' });
+        match call.kind(index) {
+            LuaKind::String | LuaKind::Integer | LuaKind::Float => {
+                write_argument(call.bytes(index).unwrap_or_default(), &mut text);
+            }
+            LuaKind::Boolean => text.push(b'0' + u8::from(call.boolean(index))),
+            LuaKind::Nil => {}
+            _ => return Err(call.wrong_kind(index, "string")),
+        }
+    }
+    if call.count() >= first {
+        text.push(b')');
+    }
+    Ok(text)
+}
+
+/// Writes an argument in quotes, so that commas, brackets and blanks are of the argument.
+fn write_argument(argument: &[u8], out: &mut Vec<u8>) {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:/+*=".contains(byte);
+    if argument.iter().all(is_plain) {
+        return out.extend_from_slice(argument);
+    }
+    out.push(b'\'');
+    for byte in argument {
+        match byte {
+            // The quotes end, an escaped quote follows, and they begin again.
+            b'\'' => out.extend_from_slice(b"'\\''"),
+            byte => out.push(*byte),
+        }
+    }
+    out.push(b'\'');
+}
+
+/// Calls `parse` with the scope of a script's expressions.
+fn with_scope<R>(world: &World, parse: impl FnOnce(&ExpressionScope<'_>) -> R) -> R {
+    let (resources, warnings) = (&world.resources, Warnings::new());
+    parse(&ExpressionScope {
+        registry: &resources.registry,
+        patterns: &resources.patterns,
+        token_keys: &resources.token_keys,
+        variables: &resources.variables,
+        acls: None,
+        // A script can use only the files that the configuration has loaded.
+        loader: &NoFiles,
+        points: EvaluationPoints::ALL,
+        warnings: &warnings,
+        at: &Location::new("Lua".into(), 0),
+    })
+}
+
+/// The parsed expression of a text, from the cache.
+fn expression(call: &ApiCall<'_>, text: &[u8]) -> Result<Arc<Expr>, Misuse> {
+    let world = call.host();
+    let mut cache = world.expressions.borrow_mut();
+    if let Some(known) = cache.get(text) {
+        return known.clone().map_err(|message| Misuse::text(message.to_string()));
+    }
+    let parsed = with_scope(world, |scope| Expr::parse_text(text, scope));
+    let parsed = parsed.map(Arc::new).map_err(|error| Arc::from(error.message.as_str()));
+    // Arguments may come from requests.
+    if cache.len() >= MAX_EXPRESSIONS {
+        cache.clear();
+    }
+    cache.insert(text.into(), parsed.clone());
+    parsed.map_err(|message: Arc<str>| Misuse::text(message.to_string()))
+}
+
+/// A converter of a text, for values of a type.
+pub(super) fn conversion(
+    call: &ApiCall<'_>,
+    text: &[u8],
+    input: &Value<'_>,
+) -> Result<ScriptConversion, Misuse> {
+    let input = match input {
+        Value::Int(_) => SampleType::Int,
+        Value::Bool(_) => SampleType::Bool,
+        _ => SampleType::Str,
+    };
+    with_scope(call.host(), |scope| ScriptConversion::parse(text, input, scope))
+        .map_err(|error| Misuse::text(error.message))
+}
+
+/// Pushes the result of a converter.
+pub(super) fn push_converted(
+    stack: &LuaStack<'_>,
+    value: Option<Value<'_>>,
+    is_text: bool,
+    keeps_booleans: bool,
+) {
+    match value {
+        value if is_text => push_text(stack, value),
+        Some(value) => push_value(stack, &value, keeps_booleans),
+        None => stack.push_nil(),
+    }
+}
+
+/// Parsed expressions that a state keeps.
+const MAX_EXPRESSIONS: usize = 1_024;

@@ -1,0 +1,176 @@
+//! `HTTP`: the heads of both messages of a stream.
+
+use weir_expr::Location;
+use weir_expr::pattern::regex::Regex;
+use weir_http::{Head, NoRoom};
+use weir_lua::Misuse;
+
+use super::{ApiCall, ApiMember, ApiResult, on_stream};
+use crate::target::ScriptSide::{self, Request, Response};
+use crate::target::ScriptTarget;
+
+pub(super) const METHODS: &[ApiMember] = &[
+    ("req_get_headers", |call| headers(call, Request)),
+    ("res_get_headers", |call| headers(call, Response)),
+    ("req_add_header", |call| edit_field(call, Request, |head, _, name, value| head.add(name, value))),
+    ("res_add_header", |call| edit_field(call, Response, |head, _, name, value| head.add(name, value))),
+    ("req_set_header", |call| edit_field(call, Request, |head, raw, name, value| head.set(raw, name, value))),
+    ("res_set_header", |call| {
+        edit_field(call, Response, |head, raw, name, value| head.set(raw, name, value))
+    }),
+    ("req_del_header", |call| del_header(call, Request)),
+    ("res_del_header", |call| del_header(call, Response)),
+    ("req_rep_header", |call| replace(call, Request, false)),
+    ("res_rep_header", |call| replace(call, Response, false)),
+    ("req_rep_value", |call| replace(call, Request, true)),
+    ("res_rep_value", |call| replace(call, Response, true)),
+    ("req_set_method", |call| set_line(call, |head, _, text| head.set_method(text))),
+    ("req_set_path", |call| set_line(call, |head, raw, text| head.set_path(raw, text))),
+    ("req_set_query", |call| set_line(call, |head, raw, text| head.set_query(raw, text))),
+    ("req_set_uri", |call| set_line(call, |head, _, text| head.set_uri(text))),
+    ("res_set_status", set_status),
+];
+
+fn number_of(call: &ApiCall<'_>) -> Result<i64, Misuse> {
+    call.object(1, call.host().classes().http).ok_or_else(|| call.wrong_kind(1, "HTTP"))
+}
+
+/// The head of a message, which rules may still change.
+fn head(target: &mut dyn ScriptTarget, side: ScriptSide) -> Result<(&mut Head, &[u8]), Misuse> {
+    let missing = match side {
+        Request => "the request cannot be changed any more, or it is not HTTP",
+        Response => "there is no HTTP response that can be changed here",
+    };
+    target.head(side).ok_or(Misuse::text(missing))
+}
+
+/// All fields: a table of names in lower case, each a table of its values from index 0 on.
+fn headers(call: &ApiCall<'_>, side: ScriptSide) -> ApiResult {
+    on_stream(call, number_of(call)?, |target, stack| {
+        let (head, raw) = head(target, side)?;
+        stack.push_table(0, head.len());
+        for (name, value) in head.fields(raw) {
+            let name = name.to_ascii_lowercase();
+            stack.push_field(-1, &name);
+            if stack.is_nil(-1) {
+                stack.push_table(0, 1);
+                stack.push_bytes(value);
+                stack.set_index(0);
+                // The nil stays below the new table.
+                stack.push_value(-3);
+                stack.push_value(-2);
+                stack.set_field(&name);
+                stack.pop(3);
+            } else {
+                let next = stack.length(-1) as i64 + 1;
+                stack.push_bytes(value);
+                stack.set_index(next);
+                stack.pop(1);
+            }
+        }
+        Ok(())
+    })?;
+    call.results(1)
+}
+
+/// An edit of a field: the head, its received bytes, the name and the value.
+type FieldEdit = fn(&mut Head, &[u8], &[u8], &[u8]) -> Result<(), NoRoom>;
+
+/// Adds or sets a field.
+fn edit_field(call: &ApiCall<'_>, side: ScriptSide, edit: FieldEdit) -> ApiResult {
+    let number = number_of(call)?;
+    let (name, value) = (field_name(call, 2)?, field_value(call, 3)?);
+    on_stream(call, number, |target, _| {
+        let (head, raw) = head(target, side)?;
+        edit(head, raw, name, value).map_err(no_room)?;
+        follow_host(target, side, name)
+    })?;
+    call.results(0)
+}
+
+fn del_header(call: &ApiCall<'_>, side: ScriptSide) -> ApiResult {
+    let (number, name) = (number_of(call)?, call.expect_bytes(2)?);
+    on_stream(call, number, |target, _| {
+        let (head, raw) = head(target, side)?;
+        head.remove_matching(raw, |candidate| candidate.eq_ignore_ascii_case(name));
+        Ok(())
+    })?;
+    call.results(0)
+}
+
+/// Replaces the matches of a regular expression, in each value or in each member of a list.
+fn replace(call: &ApiCall<'_>, side: ScriptSide, each: bool) -> ApiResult {
+    let number = number_of(call)?;
+    let (name, pattern) = (field_name(call, 2)?, call.expect_bytes(3)?);
+    let template = field_value(call, 4)?;
+    let pattern = String::from_utf8_lossy(pattern);
+    let regex = Regex::new(&pattern, false, &Location::new("Lua".into(), 0))
+        .map_err(|error| Misuse::argument(3, format!("regex '{pattern}' is invalid ({error})")))?;
+    on_stream(call, number, |target, _| {
+        head(target, side)?;
+        match target.replace_fields(side, name, &regex, template, each) {
+            true => follow_host(target, side, name),
+            false => Err(no_room(NoRoom)),
+        }
+    })?;
+    call.results(0)
+}
+
+/// An edit of the request line.
+type LineEdit = fn(&mut Head, &[u8], &[u8]) -> Result<(), NoRoom>;
+
+fn set_line(call: &ApiCall<'_>, edit: LineEdit) -> ApiResult {
+    let (number, text) = (number_of(call)?, call.expect_bytes(2)?);
+    // A blank or a control character would end the request line early.
+    if text.iter().any(|byte| !byte.is_ascii_graphic() && byte.is_ascii()) {
+        return Err(Misuse::argument(2, "a text without blanks and control characters expected"));
+    }
+    on_stream(call, number, |target, _| {
+        let (head, raw) = head(target, Request)?;
+        edit(head, raw, text).map_err(no_room)
+    })?;
+    call.push_boolean(true);
+    call.results(1)
+}
+
+fn set_status(call: &ApiCall<'_>) -> ApiResult {
+    let (number, status) = (number_of(call)?, call.expect_integer(2)?);
+    let status = u16::try_from(status).ok().filter(|status| (100..=999).contains(status));
+    let status = status.ok_or_else(|| Misuse::argument(2, "a status from 100 to 999 expected"))?;
+    let reason = if call.is_nil(3) { None } else { Some(field_value(call, 3)?) };
+    on_stream(call, number, |target, _| {
+        let (head, _) = head(target, Response)?;
+        head.set_status(status).map_err(no_room)?;
+        reason.map_or(Ok(()), |reason| head.set_reason(reason)).map_err(no_room)
+    })?;
+    call.results(0)
+}
+
+/// The name of a field. Others would break the head.
+fn field_name<'c>(call: &'c ApiCall<'_>, index: i32) -> Result<&'c [u8], Misuse> {
+    let name = call.expect_bytes(index)?;
+    match weir_http::is_token(name) {
+        true => Ok(name),
+        false => Err(Misuse::argument(index, "the name of a header expected")),
+    }
+}
+
+/// The value of a field. A line end would begin another field.
+fn field_value<'c>(call: &'c ApiCall<'_>, index: i32) -> Result<&'c [u8], Misuse> {
+    let value = call.expect_bytes(index)?;
+    match value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
+        false => Ok(value),
+        true => Err(Misuse::argument(index, "a text without line ends expected")),
+    }
+}
+
+fn no_room(_: NoRoom) -> Misuse {
+    Misuse::text("the head of the message would be too large")
+}
+
+fn follow_host(target: &mut dyn ScriptTarget, side: ScriptSide, name: &[u8]) -> Result<(), Misuse> {
+    if side == Request && name.eq_ignore_ascii_case(b"host") && !target.follow_host() {
+        return Err(Misuse::text("the new host is not one of a target"));
+    }
+    Ok(())
+}

@@ -1,0 +1,30 @@
+//! Lua scripts: the states of a process, the functions that scripts register, and the API that they see.
+//!
+//! ```text
+//!   lua-load ───────────► one state for all workers, behind a lock that is held while Lua runs, never while it waits
+//!   lua-load-per-thread ► a state for each worker
+//!
+//!   a rule, an expression ──► Scripts ──► a state ──► the function ──► ScriptTarget: the stream
+//! ```
+//!
+//! Begin with [`Scripts`]: the configuration's parser loads scripts into it, and streams call their functions through it. A script never holds
+//! a stream: its objects are numbers, and each call checks that the stream of the run has this number. A wait of a script is a value
+//! ([`ScriptWait`]): the stream does it, so a stream that ends takes its waits with it.
+//!
+//! The specification is the Lua API of HAProxy (`doc/lua-api`); a member that is missing raises an error with its name.
+
+mod api;
+mod registry;
+mod resources;
+mod run;
+mod scripts;
+mod target;
+mod wait;
+mod world;
+
+pub use registry::FunctionKind;
+pub use resources::ScriptResources;
+pub use run::{ScriptResult, ScriptRun, ScriptStep};
+pub use scripts::{ScriptFailure, Scripts};
+pub use target::{ScriptSide, ScriptTarget, VisitAll};
+pub use wait::{ScriptReply, ScriptWait};

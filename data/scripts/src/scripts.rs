@@ -1,0 +1,462 @@
+//! The states of a process, from the parser's first `lua-load` to the end.
+
+use std::cell::Cell;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use weir_config::scripts::{ModuleKind, ScriptAction, ScriptFile, ScriptHost, ScriptService};
+use weir_expr::{Args, FetchResult, ScriptName, ScriptNames, Value};
+use weir_lua::{Coroutine, LuaError, LuaErrorKind, LuaReference, RunBounds};
+use weir_model::ScriptSettings;
+
+use crate::api;
+use crate::registry::{FunctionKind, Registered};
+use crate::resources::ScriptResources;
+use crate::target::ScriptTarget;
+use crate::world::ScriptState;
+
+/// The scripts of a configuration, and their states.
+#[derive(Debug)]
+pub struct Scripts {
+    resources: Arc<ScriptResources>,
+    /// The settings at the end of the configuration.
+    settings: OnceLock<ScriptSettings>,
+    /// The state of `lua-load`.
+    shared: StateCell,
+    /// The states of `lua-load-per-thread`. The first one is made while the configuration is read.
+    own: Vec<StateCell>,
+    loading: Mutex<LoadedFiles>,
+}
+
+/// What later states of `lua-load-per-thread` need.
+#[derive(Debug, Default)]
+struct LoadedFiles {
+    per_thread: Vec<OwnedScript>,
+    paths: Vec<(String, ModuleKind)>,
+    has_warned: bool,
+}
+
+#[derive(Debug)]
+struct OwnedScript {
+    path: String,
+    text: Vec<u8>,
+    arguments: Vec<String>,
+}
+
+/// A state and its lock. The lock is held while Lua runs.
+#[derive(Debug, Default)]
+struct StateCell {
+    state: Mutex<Option<Box<ScriptState>>>,
+    /// Coroutines of runs that were dropped while another thread held the state.
+    orphans: Mutex<Vec<Coroutine>>,
+}
+
+/// Where a function is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// The number of the worker's own state, `None` for the shared one.
+    own: Option<usize>,
+    pub function: LuaReference,
+}
+
+impl Place {
+    pub(crate) fn thread(self) -> usize {
+        self.own.map_or(0, |worker| worker + 1)
+    }
+}
+
+/// A state that this thread holds.
+pub(crate) struct Held<'s>(MutexGuard<'s, Option<Box<ScriptState>>>);
+
+impl std::ops::Deref for Held<'_> {
+    type Target = ScriptState;
+
+    fn deref(&self) -> &ScriptState {
+        self.0.as_deref().expect("a place is in a state")
+    }
+}
+
+impl std::ops::DerefMut for Held<'_> {
+    fn deref_mut(&mut self) -> &mut ScriptState {
+        self.0.as_deref_mut().expect("a place is in a state")
+    }
+}
+
+/// The report of a script that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScriptFailure {
+    /// `Lua function 'name': [state-id 0] runtime error: ...`
+    pub message: String,
+}
+
+impl ScriptFailure {
+    pub(crate) fn new(kind: FunctionKind, name: ScriptName, thread: usize, error: &LuaError) -> Self {
+        let (noun, name) = (kind.noun(), weir_expr::expr::script::text_of(name));
+        let name = name.strip_prefix("lua.").unwrap_or(name);
+        let what = match (error.kind, &error.message) {
+            (LuaErrorKind::Timeout, _) => "execution timeout".to_owned(),
+            (LuaErrorKind::Memory, _) => "out of memory error".to_owned(),
+            (_, Some(text)) => format!("runtime error: {text}"),
+            (_, None) => "unknown runtime error".to_owned(),
+        };
+        let calls = calls(&error.traceback);
+        ScriptFailure { message: format!("Lua {noun} '{name}': [state-id {thread}] {what}{calls}.") }
+    }
+}
+
+/// The calls of a traceback in one line: ` from a, b`.
+fn calls(traceback: &str) -> String {
+    let lines = traceback.lines().map(str::trim);
+    let calls: Vec<String> =
+        lines.filter(|line| !line.is_empty() && *line != "stack traceback:").map(of_line).collect();
+    if calls.is_empty() { String::new() } else { format!(" from {}", calls.join(", ")) }
+}
+
+/// A call of a traceback as HAProxy writes it: a function without a name by its line.
+fn of_line(call: &str) -> String {
+    let Some((place, function)) = call.split_once("in function <") else { return call.to_owned() };
+    match function.strip_suffix('>').and_then(|function| function.rsplit_once(':')) {
+        Some((_, line)) => format!("{place}in function line {line}"),
+        None => call.to_owned(),
+    }
+}
+
+impl Scripts {
+    /// Without scripts. `workers` is the largest number of workers.
+    pub fn new(resources: ScriptResources, workers: usize) -> Self {
+        Scripts {
+            resources: Arc::new(resources),
+            settings: OnceLock::new(),
+            shared: StateCell::default(),
+            own: (0..workers).map(|_| StateCell::default()).collect(),
+            loading: Mutex::default(),
+        }
+    }
+
+    /// Whether any script was loaded.
+    pub fn is_empty(&self) -> bool {
+        self.shared.is_empty() && self.own.first().is_none_or(StateCell::is_empty)
+    }
+
+    /// Ends the reading of the configuration: makes the states of all workers, and runs the functions of `core.register_init`.
+    ///
+    /// # Errors
+    /// The message of a script that failed.
+    pub fn start(&self, settings: &ScriptSettings, workers: usize) -> Result<(), String> {
+        let _ = self.settings.set(settings.clone());
+        if self.is_empty() {
+            return Ok(());
+        }
+        let loading = self.loading();
+        if !loading.per_thread.is_empty() {
+            for (worker, cell) in self.own.iter().enumerate().take(workers).skip(1) {
+                self.ensure(cell, worker + 1, &loading.paths, settings)?;
+                for script in &loading.per_thread {
+                    let arguments: Vec<&str> = script.arguments.iter().map(String::as_str).collect();
+                    run_file(cell, &script.path, &script.text, &arguments)?;
+                }
+            }
+        }
+        drop(loading);
+        for cell in std::iter::once(&self.shared).chain(&self.own) {
+            let mut state = lock(&cell.state);
+            let Some(state) = state.as_deref_mut() else { continue };
+            for init in state.host().registry.take_inits() {
+                state
+                    .call(init, None, RunBounds::NONE, |_| {}, |_| ())
+                    .map_err(|error| format!("Lua init: runtime error: {error}"))?;
+            }
+            state.host().is_loading.set(false);
+        }
+        Ok(())
+    }
+
+    fn loading(&self) -> MutexGuard<'_, LoadedFiles> {
+        self.loading.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn settings(&self) -> &ScriptSettings {
+        self.settings.get_or_init(ScriptSettings::default)
+    }
+
+    /// Makes a state if it is not there yet.
+    fn ensure(
+        &self,
+        cell: &StateCell,
+        thread: usize,
+        paths: &[(String, ModuleKind)],
+        settings: &ScriptSettings,
+    ) -> Result<(), String> {
+        let mut place = lock(&cell.state);
+        if place.is_none() {
+            let mut state = api::new_state(thread as u32, settings, &self.resources)?;
+            for (pattern, kind) in paths {
+                api::prepend_path(&mut state, pattern, *kind);
+            }
+            *place = Some(Box::new(state));
+        }
+        Ok(())
+    }
+
+    /// Where a function is: in the worker's own state, or in the shared one.
+    pub(crate) fn place(&self, worker: usize, kind: FunctionKind, name: ScriptName) -> Option<Place> {
+        let find = |cell: &StateCell| {
+            let state = lock(&cell.state);
+            state.as_deref().and_then(|state| state.host().registry.find(kind, name))
+        };
+        if let Some(cell) = self.own.get(worker)
+            && let Some(registered) = find(cell)
+        {
+            return Some(Place { own: Some(worker), function: registered.function });
+        }
+        find(&self.shared).map(|registered| Place { own: None, function: registered.function })
+    }
+
+    fn cell(&self, place: Place) -> &StateCell {
+        place.own.and_then(|worker| self.own.get(worker)).unwrap_or(&self.shared)
+    }
+
+    /// Waits for the state of a place. It is held for a slice of a coroutine, or for a call that cannot wait.
+    pub(crate) fn hold(&self, place: Place) -> Held<'_> {
+        let cell = self.cell(place);
+        let mut state = Held(lock(&cell.state));
+        let orphans = std::mem::take(&mut *lock(&cell.orphans));
+        for orphan in orphans {
+            state.end(orphan, self.bounds(place, None));
+        }
+        state
+    }
+
+    /// Ends a coroutine, now or by the next thread that has the state.
+    pub(crate) fn end(&self, place: Place, coroutine: Coroutine) {
+        let cell = self.cell(place);
+        match cell.state.try_lock() {
+            Ok(mut state) => {
+                if let Some(state) = state.as_deref_mut() {
+                    state.end(coroutine, self.bounds(place, None));
+                }
+            }
+            Err(_) => lock(&cell.orphans).push(coroutine),
+        }
+    }
+
+    /// The bounds of a run that may compute for `left` in total.
+    pub(crate) fn bounds(&self, place: Place, left: Option<Duration>) -> RunBounds {
+        let settings = self.settings();
+        let time = match (settings.burst, left) {
+            (Some(burst), Some(left)) => Some(burst.min(left)),
+            (burst, left) => burst.or(left),
+        };
+        let workers = self.own.len().max(1) as u32;
+        let default = if place.own.is_some() { SLICE } else { (SLICE / workers).max(LEAST_SLICE) };
+        let memory = match settings.megabytes {
+            0 => usize::MAX,
+            megabytes => (megabytes as usize) << 20,
+        };
+        RunBounds { time, slice: settings.slice.unwrap_or(default), memory }
+    }
+
+    /// Evaluates a fetch of a script.
+    pub fn fetch(
+        &self,
+        worker: usize,
+        name: ScriptName,
+        args: &Args,
+        target: &mut (dyn ScriptTarget + 'static),
+    ) -> FetchResult<'static> {
+        // An expression of a script does not run scripts: its own state is in use.
+        let Some(_entry) = Entry::new() else { return FetchResult::Missing };
+        let Some(place) = self.place(worker, FunctionKind::Fetch, name) else { return FetchResult::Missing };
+        let number = target.number();
+        let mut state = self.hold(place);
+        let class = state.host().classes().txn;
+        let called = state.call(
+            place.function,
+            Some(&mut *target),
+            self.bounds(place, None),
+            |stack| {
+                stack.push_object(class, number);
+                api::push_arguments(stack, args);
+            },
+            |results| api::read_value(results, 1),
+        );
+        drop(state);
+        match called {
+            Ok(value) => FetchResult::from(value),
+            Err(error) => {
+                let failure = ScriptFailure::new(FunctionKind::Fetch, name, place.thread(), &error);
+                self.report(target, &failure);
+                FetchResult::Missing
+            }
+        }
+    }
+
+    /// Evaluates a converter of a script.
+    pub fn convert(
+        &self,
+        worker: usize,
+        name: ScriptName,
+        value: Value<'static>,
+        args: &Args,
+        target: &mut (dyn ScriptTarget + 'static),
+    ) -> Option<Value<'static>> {
+        let _entry = Entry::new()?;
+        let place = self.place(worker, FunctionKind::Converter, name)?;
+        let mut state = self.hold(place);
+        let keeps = state.host().settings.keeps_booleans == Some(true);
+        let called = state.call(
+            place.function,
+            Some(&mut *target),
+            self.bounds(place, None),
+            |stack| {
+                api::push_value(stack, &value, keeps);
+                api::push_arguments(stack, args);
+            },
+            |results| api::read_value(results, 1),
+        );
+        drop(state);
+        match called {
+            Ok(value) => value,
+            Err(error) => {
+                let failure = ScriptFailure::new(FunctionKind::Converter, name, place.thread(), &error);
+                self.report(target, &failure);
+                None
+            }
+        }
+    }
+
+    /// Reports a failure of a script, as an alert of its stream.
+    pub(crate) fn report(&self, target: &mut dyn ScriptTarget, failure: &ScriptFailure) {
+        let has_logger = self.settings().logs && target.log(1, &failure.message);
+        api::print_message(self.settings(), 1, &failure.message, has_logger);
+    }
+
+    fn registered(&self, kind: FunctionKind, name: &str) -> Option<Registered> {
+        let name = weir_expr::expr::script::name_of(name);
+        let find = |cell: &StateCell| {
+            lock(&cell.state).as_deref().and_then(|state| state.host().registry.find(kind, name))
+        };
+        self.own.first().and_then(find).or_else(|| find(&self.shared))
+    }
+}
+
+impl StateCell {
+    fn is_empty(&self) -> bool {
+        lock(&self.state).is_none()
+    }
+}
+
+thread_local! {
+    /// Whether this thread runs Lua.
+    static IN_LUA: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A run of Lua by this thread, which cannot begin another one.
+pub(crate) struct Entry(());
+
+impl Entry {
+    /// `None` while the thread runs Lua.
+    pub(crate) fn new() -> Option<Self> {
+        (!IN_LUA.replace(true)).then_some(Entry(()))
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        IN_LUA.set(false);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs a file in a state.
+fn run_file(cell: &StateCell, path: &str, text: &[u8], arguments: &[&str]) -> Result<(), String> {
+    let mut state = lock(&cell.state);
+    let Some(state) = state.as_deref_mut() else { return Ok(()) };
+    // Scripts of Unix may begin with the path of their interpreter.
+    let text = match text.strip_prefix(b"#") {
+        Some(rest) => rest.iter().position(|byte| *byte == b'\n').map_or(&b""[..], |end| &rest[end..]),
+        None => text,
+    };
+    let file = state
+        .load(text, &format!("@{path}"))
+        .map_err(|error| format!("error in Lua file '{path}': {error}"))?;
+    let push =
+        |stack: &weir_lua::LuaStack<'_>| arguments.iter().for_each(|one| stack.push_bytes(one.as_bytes()));
+    let called = state.call(file, None, RunBounds::NONE, push, |_| ());
+    state.forget(file);
+    called.map_err(|error| {
+        let text = error.message.as_deref().unwrap_or("(the error is not a text)").to_owned();
+        let calls: Vec<&str> = error.traceback.lines().skip(1).map(str::trim).collect();
+        let from =
+            if calls.is_empty() { String::new() } else { format!(", called from {}", calls.join(", ")) };
+        match error.kind {
+            LuaErrorKind::Memory => format!("Lua out of memory error: {text}"),
+            _ => format!("Lua runtime error: {text}{from}"),
+        }
+    })
+}
+
+impl ScriptNames for Scripts {
+    fn has_fetch(&self, name: &str) -> bool {
+        name.starts_with("lua.") && self.registered(FunctionKind::Fetch, name).is_some()
+    }
+
+    fn has_converter(&self, name: &str) -> bool {
+        name.starts_with("lua.") && self.registered(FunctionKind::Converter, name).is_some()
+    }
+}
+
+impl ScriptHost for Scripts {
+    fn load(&self, script: ScriptFile<'_>, settings: &ScriptSettings) -> Result<Vec<String>, String> {
+        let mut loading = self.loading();
+        let mut warnings = Vec::new();
+        if settings.keeps_booleans.is_none() && !std::mem::replace(&mut loading.has_warned, true) {
+            warnings.push(BOOLEANS.to_owned());
+        }
+        let (cell, thread) = match (script.per_thread, self.own.first()) {
+            (true, Some(cell)) => (cell, 1),
+            _ => (&self.shared, 0),
+        };
+        self.ensure(cell, thread, &loading.paths, settings)?;
+        run_file(cell, script.path, script.text, script.arguments)?;
+        if script.per_thread {
+            loading.per_thread.push(OwnedScript {
+                path: script.path.to_owned(),
+                text: script.text.to_vec(),
+                arguments: script.arguments.iter().map(|one| (*one).to_owned()).collect(),
+            });
+        }
+        if let Some(state) = lock(&cell.state).as_deref() {
+            warnings.extend(state.host().registry.take_warnings());
+        }
+        Ok(warnings)
+    }
+
+    fn prepend_path(&self, pattern: &str, kind: ModuleKind) {
+        self.loading().paths.push((pattern.to_owned(), kind));
+        for cell in std::iter::once(&self.shared).chain(&self.own) {
+            if let Some(state) = lock(&cell.state).as_deref_mut() {
+                api::prepend_path(state, pattern, kind);
+            }
+        }
+    }
+
+    fn action(&self, name: &str) -> Option<ScriptAction> {
+        let Registered { rulesets, arguments, .. } = self.registered(FunctionKind::Action, name)?;
+        Some(ScriptAction { name: weir_expr::expr::script::name_of(name), rulesets, arguments })
+    }
+
+    fn service(&self, _: &str) -> Option<ScriptService> {
+        None
+    }
+}
+
+/// The warning without `tune.lua.bool-sample-conversion`.
+const BOOLEANS: &str = "hlua: please set \"tune.lua.bool-sample-conversion\" tunable to either \"normal\" or \"pre-3.1-bug\" explicitly to avoid ambiguities. This must be set before any \"lua-load\" or \"lua-load-per-thread\" directive. Defaulting to \"pre-3.1-bug\".";
+/// Instructions of a slice in a state of one worker (manual, "tune.lua.forced-yield").
+const SLICE: u32 = 10_000;
+/// The least slice in the shared state.
+const LEAST_SLICE: u32 = 500;

@@ -1,0 +1,47 @@
+//! The interface of scripts to a stream.
+
+use weir_expr::pattern::regex::Regex;
+use weir_expr::{Context, Reference};
+use weir_http::Head;
+
+/// One of the two messages of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScriptSide {
+    Request,
+    Response,
+}
+
+/// Calls its argument with each reference of an expression.
+pub type VisitAll<'v> = &'v mut dyn FnMut(&mut dyn FnMut(&Reference));
+
+/// A stream, as scripts see it.
+pub trait ScriptTarget {
+    /// The stream's number. No two streams of a process have the same one.
+    fn number(&self) -> i64;
+
+    /// The context of expressions.
+    fn context(&mut self) -> &mut dyn Context;
+
+    /// Resolves the names of proxies, servers and tables in an expression. `visit_all` calls its argument with each of them.
+    fn resolve(&self, visit_all: VisitAll<'_>);
+
+    /// The head of a message and its received bytes, if rules may still change it.
+    fn head(&mut self, side: ScriptSide) -> Option<(&mut Head, &[u8])>;
+
+    /// Called after a change of `LuaHost`, which an absolute target follows. False if it cannot.
+    fn follow_host(&mut self) -> bool;
+
+    /// Replaces the matches of a regular expression in the fields with a name: in whole values, or in each member of lists. False if the head
+    /// lacks room.
+    fn replace_fields(
+        &mut self,
+        side: ScriptSide,
+        name: &[u8],
+        pattern: &Regex,
+        template: &[u8],
+        each: bool,
+    ) -> bool;
+
+    /// Logs a message of the script. The level is that of syslog, 0 to 7. False if no logger takes it.
+    fn log(&mut self, level: u8, text: &str) -> bool;
+}

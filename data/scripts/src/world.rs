@@ -1,0 +1,71 @@
+//! The part of a state that API functions see.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use weir_expr::Expr;
+use weir_lua::{LuaHost, LuaReference, LuaState};
+use weir_model::ScriptSettings;
+
+use crate::registry::FunctionRegistry;
+use crate::resources::ScriptResources;
+use crate::target::ScriptTarget;
+use crate::wait::ScriptWait;
+
+/// A state with the API of scripts.
+pub(crate) type ScriptState = LuaState<World>;
+
+/// An expression, or the message of its fault.
+pub(crate) type ParsedExpression = Result<Arc<Expr>, Arc<str>>;
+
+/// What API functions find through their call.
+pub(crate) struct World {
+    /// `core.thread`: 0 in the shared state, else the number of the worker, from 1.
+    pub thread: u32,
+    pub settings: ScriptSettings,
+    pub resources: Arc<ScriptResources>,
+    pub registry: FunctionRegistry,
+    pub classes: OnceCell<Classes>,
+    /// Whether the configuration is being read: only then functions are registered.
+    pub is_loading: Cell<bool>,
+    /// Expressions of `txn.f` and `txn.c`, by text. An error is kept, too.
+    pub expressions: RefCell<HashMap<Box<[u8]>, ParsedExpression>>,
+    /// The names of fetches and converters, in the order of their methods.
+    pub fetch_names: Vec<&'static str>,
+    pub converter_names: Vec<&'static str>,
+}
+
+/// The metatables of objects.
+#[derive(Debug)]
+pub(crate) struct Classes {
+    pub txn: LuaReference,
+    pub fetches: LuaReference,
+    /// `txn.sf`: every result is a text.
+    pub string_fetches: LuaReference,
+    pub converters: LuaReference,
+    /// `txn.sc`: every result is a text.
+    pub string_converters: LuaReference,
+    pub http: LuaReference,
+    pub reply: LuaReference,
+    /// The methods of `txn`, behind its fields.
+    pub txn_methods: LuaReference,
+}
+
+impl LuaHost for World {
+    type Target = dyn ScriptTarget;
+    type Wait = ScriptWait;
+}
+
+impl World {
+    /// The classes. They are made before any script runs.
+    pub(crate) fn classes(&self) -> &Classes {
+        self.classes.get().expect("a state has its classes")
+    }
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "World({})", self.thread)
+    }
+}

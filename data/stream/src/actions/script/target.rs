@@ -1,0 +1,166 @@
+//! Streams as scripts see them, and the functions of scripts on streams.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_expr::pattern::regex::Regex;
+use weir_expr::{ArgKind, Args, Context, FetchResult, ScriptName, Value};
+use weir_http::Head;
+use weir_scripts::{
+    ScriptReply, ScriptResult, ScriptRun, ScriptSide, ScriptStep, ScriptTarget, Scripts, VisitAll,
+};
+
+use crate::actions::{self, process::pause};
+use crate::deadlines::While;
+use crate::ending::During;
+use crate::stream::{PhaseResult, Stream};
+
+/// The scripts of the process.
+pub(crate) fn scripts(stream: &Stream) -> Option<Arc<Scripts>> {
+    stream.frontend.instance().hooks.scripts.clone()
+}
+
+/// Evaluates a fetch of a script.
+#[cold]
+pub(crate) fn script_fetch(stream: &mut Stream, name: ScriptName, args: &Args) -> FetchResult<'static> {
+    match scripts(stream) {
+        Some(scripts) => scripts.fetch(weir_sched::worker_index(), name, args, stream),
+        None => FetchResult::Missing,
+    }
+}
+
+/// Evaluates a converter of a script.
+#[cold]
+pub(crate) fn script_converter(
+    stream: &mut Stream,
+    name: ScriptName,
+    value: Value<'static>,
+    args: &Args,
+) -> Option<Value<'static>> {
+    scripts(stream)?.convert(weir_sched::worker_index(), name, value, args, stream)
+}
+
+/// Runs an action of a script. The stream does the waits of the script.
+pub(crate) async fn act(
+    stream: &mut Stream,
+    name: ScriptName,
+    arguments: &[Box<str>],
+    during: During,
+) -> PhaseResult<ScriptResult> {
+    let run = scripts(stream).and_then(|scripts| {
+        ScriptRun::of_action(&scripts, weir_sched::worker_index(), name, arguments, stream)
+    });
+    let Some(mut run) = run else { return Ok(ScriptResult::Continue) };
+    loop {
+        match run.step(stream) {
+            ScriptStep::Ended(result) => return Ok(result),
+            ScriptStep::Pause => {
+                weir_sched::yield_now().await;
+                stream.entry.resumed();
+                stream.check_alive()?;
+            }
+            ScriptStep::Sleep(time) => {
+                let time = While::pause(time.min(LONGEST), weir_sched::now());
+                pause(stream, time, during).await?;
+            }
+        }
+    }
+}
+
+impl ScriptTarget for Stream {
+    fn number(&self) -> i64 {
+        // Serial numbers are those of a worker.
+        ((weir_sched::worker_index() as i64) << 48) | (self.serial & 0xffff_ffff_ffff) as i64
+    }
+
+    fn context(&mut self) -> &mut dyn Context {
+        self
+    }
+
+    fn resolve(&self, visit_all: VisitAll<'_>) {
+        let instance = self.frontend.instance();
+        visit_all(&mut |reference| {
+            let Some(name) = reference.name.as_deref() else { return };
+            let target = match reference.kind {
+                ArgKind::Frontend => instance.frontends.get(name).map(|index| (*index as u32, 0)),
+                ArgKind::Backend => instance.backends.get(name).map(|index| (*index as u32, 0)),
+                ArgKind::Table => {
+                    let position =
+                        instance.tables.iter().position(|table| &*table.declaration().name == name);
+                    position.map(|position| (position as u32, 0))
+                }
+                ArgKind::Server => server_named(self, name),
+                ArgKind::UserList => {
+                    let position = instance.userlists.iter().position(|list| &*list.name == name);
+                    position.map(|position| (position as u32, 0))
+                }
+                _ => None,
+            };
+            if let Some(target) = target {
+                reference.resolve(target);
+            }
+        });
+    }
+
+    fn head(&mut self, side: ScriptSide) -> Option<(&mut Head, &[u8])> {
+        match side {
+            ScriptSide::Request if self.request.is_known() && self.server.upstream.is_none() => {
+                Some(self.request.message.edit())
+            }
+            ScriptSide::Response if self.response.message.head.status() > 0 => {
+                Some(self.response.message.edit())
+            }
+            _ => None,
+        }
+    }
+
+    fn follow_host(&mut self) -> bool {
+        actions::headers::follow_host(self)
+    }
+
+    fn replace_fields(
+        &mut self,
+        side: ScriptSide,
+        name: &[u8],
+        pattern: &Regex,
+        template: &[u8],
+        each: bool,
+    ) -> bool {
+        let message = match side {
+            ScriptSide::Request => &mut self.request.message,
+            ScriptSide::Response => &mut self.response.message,
+        };
+        actions::headers::replace_in_fields(message, name, pattern, template, each)
+    }
+
+    fn log(&mut self, level: u8, text: &str) -> bool {
+        if self.frontend.log_sinks.is_empty() {
+            return false;
+        }
+        let level = weir_events::Level::ALL[usize::from(level.min(7))];
+        crate::log::announce(&self.frontend, level, text.as_bytes());
+        true
+    }
+}
+
+/// The server with the name `[backend/]server`.
+fn server_named(stream: &Stream, name: &str) -> Option<(u32, u32)> {
+    let instance = stream.frontend.instance();
+    let (proxy, server) = match name.split_once('/') {
+        Some((backend, server)) => (*instance.backends.get(backend)?, server),
+        None => (stream.backend.index, name),
+    };
+    let servers = &instance.proxies.get(proxy)?.config.servers;
+    let position = servers.iter().position(|known| &*known.name == server)?;
+    Some((proxy as u32, position as u32))
+}
+
+/// Prepares the reply of a script.
+pub(crate) fn prepare(stream: &mut Stream, reply: ScriptReply) {
+    let ScriptReply { status, reason, headers, body } = reply;
+    let reason = reason.map(|reason| String::from_utf8_lossy(&reason).into_owned());
+    stream.reply_phase().prepare_script_reply(status, reason.as_deref(), &headers, body);
+}
+
+/// The longest sleep of a script.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
