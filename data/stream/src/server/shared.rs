@@ -98,7 +98,7 @@ pub(super) fn open(
         stream.trace().server_identity(),
     );
     let limit = multiplexer.stream_limit();
-    let private = private || stream.backend.servers().settings().http_reuse == Reuse::Never;
+    let private = private || are_private(stream);
     let lease = keep(stream, || Carrier::Http2(Rc::clone(&multiplexer)), key, limit, private);
     let place = PoolPlace::of(lease.as_ref(), limit);
     let known = stream.as_server_phase().known_server();
@@ -112,6 +112,11 @@ pub(super) fn open(
     let task = weir_sched::spawn(&CONNECTION, Class::Normal, serve(Rc::clone(&multiplexer), care));
     multiplexer.own(task);
     upstream(connector, lease, Upstream { private, in_use, ..Upstream::new(key) })
+}
+
+/// Whether each connection to the backend's servers serves only its first client (`http-reuse never`). The pool would never lend it.
+pub(super) fn are_private(stream: &Stream) -> bool {
+    stream.backend.servers().settings().http_reuse == Reuse::Never
 }
 
 /// Gives a new connection to the pool, with this stream as its first. `None` for a connection that only its client may use.
