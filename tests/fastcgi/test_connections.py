@@ -146,6 +146,17 @@ def test_an_application_that_closes_although_it_should_not(build):
         time.sleep(0.02)
 
 
+@pytest.mark.parametrize("app", ["option keep-conn", "option mpxs-conns\n    option max-reqs 4"])
+def test_a_connection_counts_once(build, app):
+    world = build(Application(echo)).serve(backend=ALWAYS, app=app)
+    for number in range(3):
+        world.ask(f"/{number}")
+    assert len(world.application.conversations) == 1
+    names, row = (line.lstrip("# ").split() for line in world.command("show servers conn b").splitlines()[:2])
+    values = dict(zip(names, row))
+    assert (values["used_max"], values["need_est"]) == ("1", "1")
+
+
 # Several requests of one connection.
 
 def test_by_default_a_connection_has_one_request_at_a_time(build):
