@@ -5,12 +5,14 @@ import time
 import pytest
 
 from lib.fastcgi import ABORT, STDIN, Application
-from lib.fcgi_world import read_answer
+from lib.fcgi_world import CONFIGURATION, read_answer
 from lib.origin import end_with_reset
 from lib.program import wait_until
 
 TYPE = b"Content-Type: a/b\r\n\r\n"
 SHARED = {"backend": "option abortonclose\n    http-reuse always", "app": "option mpxs-conns\n    option max-reqs 10"}
+# A backend of HTTP servers.
+HTTP = CONFIGURATION.replace("use-fcgi-app app", "")
 
 
 def polite(talk):
@@ -149,3 +151,23 @@ def test_many_aborts_under_load(build):
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+@pytest.mark.parametrize("reset", [False, True])
+@pytest.mark.parametrize("framing", [b"Content-Length: 10\r\n\r\nabc", b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"])
+@pytest.mark.parametrize("places", [
+    pytest.param({}, id="fastcgi"),
+    pytest.param({"text": HTTP, "servers": "server h 127.0.0.1:1", "backend": "option http-buffer-request"}, id="http_buffer_request"),
+    pytest.param({"text": HTTP, "servers": "server h 127.0.0.1:1", "frontend": "http-request wait-for-body time 2s"}, id="wait_for_body")])
+def test_a_client_that_leaves_while_its_body_is_awaited(build, reset, framing, places):
+    """It aborts its transfer, however it leaves. The request is not invalid."""
+    world = build().serve(**places)
+    with world.connect() as client:
+        client.sendall(b"POST /up HTTP/1.1\r\nHost: x\r\n" + framing)
+        time.sleep(0.1)
+        if reset:
+            end_with_reset(client)
+    line = world.logged()
+    assert (line.server, line.status, line.flags) == ("b/<NOSRV>", 400, "CR--")
+    assert (world.stat("f", "FRONTEND", "ereq"), world.stat("b", "BACKEND", "cli_abrt")) == ("0", "1")
+    assert not world.application.requests

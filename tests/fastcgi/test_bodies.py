@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from lib.fastcgi import BEGIN, OK, PARAMS, STDIN, Application
+from lib.fastcgi import BEGIN, OK, PARAMS, STDIN, STDOUT, Application, record
 from lib.fcgi_world import read_answer
 from lib.http2 import DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PREFACE, RESET, SETTINGS, field, frame, frames
 from lib.needs import installed
@@ -98,6 +98,85 @@ def test_an_answer_before_the_body_is_complete(build, app, first):
         assert read_answer(client).status == 200
     assert [(world.logged(count).status, world.logged(count).flags) for count in (1, 2)] == [(200, "----")] * 2
     assert (world.stat("b", "s", "eresp"), world.stat("b", "s", "srv_abrt")) == ("0", "0")
+
+
+LARGE = 30_000_000
+
+
+def upload_without_a_reader(world):
+    """Uploads a large body in the background while the answer is read, then a request on the same connection. Returns the two statuses."""
+    with world.connect() as client:
+        sender = client.dup()
+        sender.settimeout(10)
+
+        def upload():
+            with contextlib.suppress(OSError):
+                sender.sendall(b"POST /up HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % LARGE + bytes(LARGE))
+                sender.sendall(b"GET /next HTTP/1.1\r\nHost: x\r\n\r\n")
+        thread = threading.Thread(target=upload)
+        thread.start()
+        statuses = [read_answer(client).status, read_answer(client).status]
+        thread.join()
+        sender.close()
+    return statuses
+
+
+def answers_late(*steps):
+    """An answer to an upload that the application does not read, after the upload filled the socket."""
+    def answer(talk, request):
+        if request.params["REQUEST_URI"] != "/up":
+            return OK
+        # The upload fills the socket meanwhile.
+        time.sleep(0.5)
+        for step in steps:
+            step(talk, request)
+        talk.close()
+    return answer
+
+
+def output(talk, request):
+    """All output, and its end."""
+    talk.stdout(request, OK)
+    talk.send(record(STDOUT, request.number))
+
+
+def pause(talk, request):
+    """Lets the program see each step by itself."""
+    time.sleep(0.2)
+
+
+def ends(talk, request):
+    """END_REQUEST."""
+    talk.end(request)
+
+
+def unread(talk, request):
+    """Keeps the connection open, and reads nothing from it."""
+    time.sleep(2)
+
+
+def established(port):
+    """How many connections to a local port have an open sender."""
+    with open("/proc/net/tcp") as table:
+        rows = [line.split() for line in table][1:]
+    return sum(row[2].endswith(f":{port:04X}") and row[3] == "01" for row in rows)
+
+
+@pytest.mark.parametrize("app", ["option keep-conn", "option mpxs-conns\n    option max-reqs 10"])
+@pytest.mark.parametrize("steps", [
+    pytest.param((output, ends, unread), id="end_request"), pytest.param((output, pause, ends, unread), id="a_late_end_request"),
+    pytest.param((output, pause), id="a_close"), pytest.param((output, ends), id="end_request_and_a_close")])
+def test_an_answer_to_an_upload_that_filled_the_socket(build, app, steps):
+    """Nothing waits for the application to read on."""
+    world = build(Application(answers_late(*steps), early=True)).serve(app=app, server_timeout="3s")
+    if world.differs("upload not read"):
+        return
+    assert upload_without_a_reader(world) == [200, 200]
+    assert [(world.logged(count).status, world.logged(count).flags) for count in (1, 2)] == [(200, "----")] * 2
+    assert [world.stat("b", "s", column) for column in ("eresp", "srv_abrt", "cli_abrt")] == ["0"] * 3
+    # The connection of the upload carries no other request, and is closed. That of the next one may be kept.
+    assert [request.connection for request in world.application.requests] == [1, 2]
+    assert wait_until(lambda: established(world.application.port) < 2, 1)
 
 
 # Unknown lengths.

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from lib.fastcgi import (CANT_MPX_CONN, GET_VALUES_RESULT, STDOUT, UNKNOWN_TYPE, Application, end, pairs, record)
+from lib.fastcgi import (CANT_MPX_CONN, GET_VALUES_RESULT, STDOUT, UNKNOWN_TYPE, Application, Conversation, end, pairs, record)
 from lib.fcgi_world import read_answer
 from lib.program import wait_until
 
@@ -90,6 +90,37 @@ def test_http_reuse_never(build):
     assert len(world.application.conversations) == 4
 
 
+@pytest.mark.parametrize("app", ["option keep-conn", "option mpxs-conns\n    option max-reqs 50"])
+def test_http_reuse_never_keeps_a_connection_for_its_client(build, app):
+    world = build(Application(slow, concurrent=True)).serve(backend="http-reuse never", app=app)
+    clients = [world.connect() for _ in range(5)]
+    for number in range(3):
+        for client in clients:
+            client.sendall(f"GET /{number} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        assert [read_answer(client).body for client in clients] == [b"/%d" % number] * 5
+    conversations = world.application.conversations
+    assert len(conversations) == 5 and not any(talk.ending for talk in conversations)
+    for client in clients:
+        client.close()
+    assert wait_until(lambda: all(talk.ending for talk in conversations), 3)
+
+
+@pytest.mark.parametrize("app", ["option keep-conn", "no option keep-conn"])
+def test_http_reuse_never_leaves_no_idle_connection_in_the_only_worker(build, app):
+    """An application that serves one connection at a time, like a pool of php-fpm with one child."""
+    worker = threading.Lock()
+
+    def script(talk):
+        with worker:
+            Conversation.serve(talk)
+    world = build(Application(echo, script)).serve(backend="http-reuse never", app=app, server="maxconn 1", server_timeout="2s")
+    for number in range(3):
+        with world.connect() as client:
+            for path in (b"/%d" % number, b"/again"):
+                client.sendall(b"GET %b HTTP/1.1\r\nHost: x\r\n\r\n" % path)
+                assert read_answer(client).body == path
+
+
 def test_without_keep_conn_each_request_has_a_connection(build):
     world = build(Application(echo)).serve(backend=ALWAYS, app="no option keep-conn")
     for number in range(4):
@@ -113,6 +144,17 @@ def test_an_application_that_closes_although_it_should_not(build):
     for number in range(5):
         assert world.ask(f"/{number}").body == b"/%d" % number
         time.sleep(0.02)
+
+
+@pytest.mark.parametrize("app", ["option keep-conn", "option mpxs-conns\n    option max-reqs 4"])
+def test_a_connection_counts_once(build, app):
+    world = build(Application(echo)).serve(backend=ALWAYS, app=app)
+    for number in range(3):
+        world.ask(f"/{number}")
+    assert len(world.application.conversations) == 1
+    names, row = (line.lstrip("# ").split() for line in world.command("show servers conn b").splitlines()[:2])
+    values = dict(zip(names, row))
+    assert (values["used_max"], values["need_est"]) == ("1", "1")
 
 
 # Several requests of one connection.

@@ -1,9 +1,10 @@
 """Servers: of HTTP and FastCGI in one backend, health checks over FastCGI, and the words of servers and backends."""
+import threading
 import time
 
 import pytest
 
-from lib.fastcgi import OVERLOADED, Application
+from lib.fastcgi import OK, OVERLOADED, Application
 from lib.fcgi_world import dechunk
 from lib.origin import Origin
 from lib.program import wait_until
@@ -54,6 +55,27 @@ def test_a_path_that_only_fastcgi_refuses(mixed, origin):
     world = mixed(app=r"path-info ^(/.+\.php)(/.*)?$")
     assert world.ask("/http/%00").status == 200 and origin.requests[-1].path == "/http/%00"
     assert world.ask("/fcgi/%00").status in (400, 500)
+
+
+def test_a_dead_server_beside_a_full_one_is_retried(build):
+    """A redispatch that chooses the same server is a retry. The server counts as balanced once for each request."""
+    gate = threading.Event()
+
+    def answer(talk, request):
+        gate.wait(5)
+        return OK
+    world = build(Application(answer, concurrent=True))
+    world.serve(backend="balance roundrobin\n    option redispatch 1\n    retries 3",
+                servers="server s {address} proto fcgi maxconn 1\n    server dead 127.0.0.1:1 proto fcgi")
+    first = threading.Thread(target=world.ask)
+    first.start()
+    world.application.wait_for(1)
+    assert world.ask("/x").status == 503
+    gate.set()
+    first.join()
+    assert [(line.server, line.status, line.retries) for line in (world.logged(1), world.logged(2))] == [("b/dead", 503, "3"), ("b/s", 200, "0")]
+    counted = {name: [world.stat("b", name, column) for column in ("wretr", "wredis", "econ", "lbtot")] for name in ("s", "dead", "BACKEND")}
+    assert counted == {"s": ["0", "0", "0", "1"], "dead": ["3", "0", "1", "1"], "BACKEND": ["3", "0", "1", "2"]}
 
 
 def test_redispatch_from_fastcgi_to_http(build, origin):

@@ -217,7 +217,7 @@ impl BodySink for ApplicationStream {
     }
 
     fn flush(&mut self, _: bool) -> SendOutcome {
-        ApplicationStream::flush(self)
+        self.flush_body()
     }
 
     fn has_pending(&self) -> bool {

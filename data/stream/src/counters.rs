@@ -31,8 +31,6 @@ pub(crate) enum CountedEvent {
     ServerAbort,
     /// Another attempt on a server.
     Retry,
-    /// An attempt went to another server.
-    Redispatch,
     /// A connection to a server was opened.
     Connect,
     /// An idle connection was used.
@@ -104,7 +102,6 @@ impl StreamCounts {
             CountedEvent::ClientAbort => (None, None, Some(B::ClientAborts), Some(S::ClientAborts)),
             CountedEvent::ServerAbort => (None, None, Some(B::ServerAborts), Some(S::ServerAborts)),
             CountedEvent::Retry => (None, None, Some(B::Retries), Some(S::Retries)),
-            CountedEvent::Redispatch => (None, None, Some(B::Redispatches), Some(S::Redispatches)),
             CountedEvent::Connect => (None, None, Some(B::Connects), Some(S::Connects)),
             CountedEvent::Reuse => (None, None, Some(B::Reuses), Some(S::Reuses)),
             CountedEvent::TlsSession => (None, None, Some(B::TlsSessions), Some(S::TlsSessions)),

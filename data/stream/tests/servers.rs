@@ -130,6 +130,28 @@ fn a_refused_connection_is_redispatched_to_the_next_server() {
 }
 
 #[test]
+fn a_server_that_cannot_be_avoided_is_retried() {
+    let servers = " retries 2\n option redispatch 1\n server s1 {closed}\n server s2 {s2} maxconn 1";
+    run(listen(servers), |world| async move {
+        let mut first = world.client();
+        first.send(GET).await;
+        let mut server = world.accept("s2").await;
+        server.expect(GET).await;
+        // The only other server is full.
+        let mut second = world.client();
+        second.send(GET).await;
+        assert!(second.head().await.starts_with("HTTP/1.1 503 "));
+        assert_eq!(world.log().await, "front/s1 0/0/-1/-1 503 217 SC-- 2 0/0");
+        let of = |server, counter| world.server("front", server, counter);
+        assert_eq!([S::Retries, S::Redispatches, S::FailedConnections].map(|c| of("s1", c)), [2, 1, 1]);
+        assert_eq!([S::Retries, S::Redispatches, S::FailedConnections].map(|c| of("s2", c)), [0, 0, 0]);
+        // The first request was balanced to both servers, the second one to the first.
+        assert_eq!(["s1", "s2"].map(|server| of(server, S::Balanced)), [2, 1]);
+        assert_eq!([B::Retries, B::Redispatches, B::Balanced].map(|c| world.backend("front", c)), [2, 1, 3]);
+    });
+}
+
+#[test]
 fn a_refused_connection_is_retried_after_one_second() {
     run(listen(" retries 2\n server s1 {closed}"), |world| async move {
         let began = weir_sched::now();

@@ -167,9 +167,9 @@ impl ApplicationStream {
         }
     }
 
-    /// Drops the rest of the body. The connection carries no other request after this one.
+    /// Drops the rest of the body. Unless all of it was queued before, the connection carries no other request after this one.
     fn drop_rest(&mut self, ends: bool) -> SendOutcome {
-        self.connection.inner.borrow_mut().is_leaving = true;
+        self.connection.inner.borrow_mut().is_leaving |= !self.shut;
         self.shut |= ends;
         SendOutcome::All
     }
@@ -182,11 +182,32 @@ impl ApplicationStream {
         self.shut |= ends;
     }
 
-    /// Sends the queued bytes, or leaves that to the connection's owner.
+    /// Sends the queued bytes, or leaves that to the connection's owner. Nothing is left to do once the application reads no more of the
+    /// request: the owner sends the rest of a complete body, and that of an incomplete one ends with the connection.
     pub(crate) fn flush(&mut self) -> SendOutcome {
         if self.id == UNOPENED {
             return SendOutcome::All;
         }
+        let flushed = self.flush_queue();
+        if flushed == SendOutcome::All {
+            return flushed;
+        }
+        self.look_for_end();
+        match self.is_unread() {
+            true => self.drop_rest(false),
+            false => flushed,
+        }
+    }
+
+    /// Sends bytes of a body that are queued. After a failure the response decides, as in [`send`](Self::send).
+    pub(crate) fn flush_body(&mut self) -> SendOutcome {
+        match self.flush() {
+            SendOutcome::Failed(_) if self.body_sink() == BodySinkState::Closed => self.drop_rest(false),
+            other => other,
+        }
+    }
+
+    fn flush_queue(&mut self) -> SendOutcome {
         let mut inner = self.connection.inner.borrow_mut();
         if !inner.is_direct {
             let has_output = !inner.engine.output().is_empty();
@@ -204,6 +225,23 @@ impl ApplicationStream {
         }
     }
 
+    /// Receives for an upload that does not go on. The task of a complete response receives no more by itself, and would miss the end of the
+    /// request.
+    fn look_for_end(&mut self) {
+        let drives = self.connection.inner.borrow().is_direct;
+        if !drives || !self.input().is_empty() || self.is_unread() {
+            return;
+        }
+        let had_ended = self.ended;
+        let received = self.receive(MAX_AHEAD);
+        let is_news = matches!(received, ReceiveOutcome::Bytes(_)) || self.ended != had_ended;
+        let inner = self.connection.inner.borrow();
+        // The poller does not report these bytes to the task again, nor those that are left.
+        if is_news || (inner.fault.is_none() && inner.connection.descriptor().is_readable()) {
+            weir_sched::wake(weir_sched::current());
+        }
+    }
+
     /// Ends the body, after all payload. Later calls only flush.
     pub(crate) fn finish(&mut self) -> SendOutcome {
         if !self.shut {
@@ -218,11 +256,16 @@ impl ApplicationStream {
     /// Whether queued records of this request, which drives the connection, were not sent.
     pub(crate) fn has_pending(&self) -> bool {
         let inner = self.connection.inner.borrow();
-        self.id != UNOPENED && inner.is_direct && !inner.engine.output().is_empty()
+        let has_output = self.id != UNOPENED && inner.is_direct && !inner.engine.output().is_empty();
+        drop(inner);
+        has_output && !self.is_unread()
     }
 
     /// Whether the connection takes no payload now. If so, the task is woken when it does.
     pub(crate) fn is_full(&self) -> bool {
+        if self.is_unread() {
+            return false;
+        }
         let mut inner = self.connection.inner.borrow_mut();
         let most = if inner.is_direct { 1 } else { MAX_OUTPUT };
         if inner.engine.output().len() < most || inner.fault.is_some() {
@@ -309,9 +352,7 @@ impl ApplicationStream {
         let inner = self.connection.inner.borrow();
         let (fault, write_fault) = (inner.fault, inner.write_fault);
         match inner.requests.get(self.id) {
-            Some(slot) if slot.ended => BodySinkState::Closed,
-            // An application that ended its output may still read.
-            Some(slot) if slot.output_ended && fault.is_some() => BodySinkState::Closed,
+            _ if self.is_unread() => BodySinkState::Closed,
             slot => match fault {
                 Some(fault) => BodySinkState::Failed(fault),
                 None if slot.is_none() => BodySinkState::Failed(ConnectionFault::Io(Errno::PIPE)),
@@ -319,6 +360,13 @@ impl ApplicationStream {
                 None => BodySinkState::Open,
             },
         }
+    }
+
+    /// Whether the application ended the response and reads no more of the body. One that ended only its output may still read.
+    fn is_unread(&self) -> bool {
+        let inner = self.connection.inner.borrow();
+        let is_broken = inner.fault.or(inner.write_fault).is_some();
+        inner.requests.get(self.id).is_some_and(|slot| slot.ended || (slot.output_ended && is_broken))
     }
 
     /// Whether the application certainly sent nothing new.
@@ -431,6 +479,8 @@ const EMPTY_LINE: &[u8] = b"\r\n";
 const UNOPENED: u16 = 0;
 /// Payload that is sent or queued at once, in bytes: a record.
 const PIECE: usize = MAX_CONTENT;
+/// Output that is received for an upload that waits, in bytes, before the response takes it.
+const MAX_AHEAD: usize = 16 * 1024;
 /// Receives of one call that bring no output.
 const DIRECT_ROUNDS: usize = 8;
 /// Capacity without content, in bytes, that is worth being freed.

@@ -27,11 +27,13 @@ impl ExchangePhase {
     #[expect(clippy::manual_async_fn, reason = "an async function stores its arguments twice")]
     pub(super) fn forward(&mut self) -> impl Future<Output = PhaseResult> {
         async move {
-            if self.stream.client.ended() && !self.stream.request.body.is_complete() {
+            let is_shared = self.stream.client.shared().is_some();
+            let has_failed = !is_shared && self.stream.client.fault().is_some();
+            if (self.stream.client.ended() || has_failed) && !self.stream.request.body.is_complete() {
                 self.stream.counts().count(CountedEvent::ClientAbort);
                 return Err(StreamError::error(400, By::Client, During::Request));
             }
-            if self.stream.client.shared().is_some() && self.stream.client.is_broken() {
+            if is_shared && self.stream.client.is_broken() {
                 return Err(self.given_up());
             }
             self.prepare_request()?;

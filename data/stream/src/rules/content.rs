@@ -7,7 +7,7 @@ use weir_expr::Truth;
 use weir_http::{BodySize, KnownName, Version};
 use weir_model::RulesetKind;
 use weir_mux::{FlowState, Message};
-use weir_net::{ReceiveOutcome, SendOutcome};
+use weir_net::{ConnectionFault, ReceiveOutcome, SendOutcome};
 use weir_sched::Tick;
 
 use super::{RulesetResult, key};
@@ -233,14 +233,14 @@ impl InspectionPhase {
             match self.stream.client.receive(limit) {
                 ReceiveOutcome::Bytes(_) => continue,
                 ReceiveOutcome::Full => return Ok(DriveStep::Done(())),
-                // The missing rest is detected where it is needed. Rules and the choice of the backend come first.
-                ReceiveOutcome::End => {
-                    self.stream.request.body.inspect(&mut self.stream.client);
-                    return Ok(DriveStep::Done(()));
-                }
-                ReceiveOutcome::Failed(_) => {
+                ReceiveOutcome::Failed(ConnectionFault::Shortage) => {
                     self.stream.counts().count_bad_request();
                     return Err(StreamError::error(400, By::Client, During::Request));
+                }
+                // The missing rest is detected where it is needed. Rules and the choice of the backend come first.
+                ReceiveOutcome::End | ReceiveOutcome::Failed(_) => {
+                    self.stream.request.body.inspect(&mut self.stream.client);
+                    return Ok(DriveStep::Done(()));
                 }
                 ReceiveOutcome::Nothing => {}
             }

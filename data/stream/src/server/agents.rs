@@ -6,7 +6,8 @@ use weir_sched::WorkKind;
 
 use super::carrier::Carrier;
 use super::connect::ServerConnectError;
-use super::served::{self, FirstUse, ServedMoment};
+use super::served::{self, ServedMoment};
+use super::shared::FirstUse;
 use crate::process_counters;
 use crate::stream::Stream;
 use crate::stream::engines;

@@ -11,7 +11,8 @@ use weir_sched::WorkKind;
 use super::carrier::Carrier;
 use super::connect::ServerConnectError;
 use super::retry::AttemptFailure;
-use super::served::{self, FirstUse};
+use super::served;
+use super::shared::{self, FirstUse};
 use crate::fastcgi::ErrorLog;
 use crate::instance::application::Application;
 use crate::stream::Stream;
@@ -30,8 +31,8 @@ pub(super) async fn begin(
     };
     let options = application.connection_options();
     let connection = ApplicationMultiplexer::new(connection, options, ErrorLog::of(&application));
-    // The application closes the connection after one response.
-    let private = first.private || !options.keeps;
+    // Without `keeps` the application closes the connection after one response.
+    let private = first.private || !options.keeps || shared::are_private(stream);
     let first = FirstUse { private, ..first };
     let upstream = served::open(
         stream,

@@ -75,7 +75,10 @@ impl ChoicePhase {
             };
             match choice {
                 Choice::Server(lease) => {
-                    self.stream.counts().count_balanced(lease.server().counters());
+                    // A server that could not be avoided was counted when it was chosen first.
+                    if search.avoid != Some(lease.server().key()) {
+                        self.stream.counts().count_balanced(lease.server().counters());
+                    }
                     self.leased(lease)?;
                     return Ok(None);
                 }

@@ -13,7 +13,7 @@ use weir_net::{ConnectTarget, Connecting, Connection, ConnectionFault, Greeting}
 use weir_sys::Address;
 
 use super::retry::AttemptFailure;
-use super::served::FirstUse;
+use super::shared::FirstUse;
 use super::{agents, applications, idle, pending, shared};
 use crate::counters::CountedEvent;
 use crate::deadlines::{Waits, While};
@@ -278,8 +278,8 @@ impl ServerPhase {
             .await;
         connecting.end_tls();
         let connection = connecting.into_connection();
+        let first = FirstUse { key, private, in_use };
         if stands.is_ok() && matches!(carriage, Carriage::Agent | Carriage::Application) {
-            let first = FirstUse { key, private, in_use };
             let begun = match carriage {
                 Carriage::Agent => {
                     PooledFuture::new(agents::greet(&mut self.stream, connection, first)).await
@@ -290,7 +290,7 @@ impl ServerPhase {
             return begun;
         }
         if stands.is_ok() && self.speaks_http2(required, &connection) {
-            return Ok(shared::open(&self.stream, connection, key, private, in_use));
+            return Ok(shared::open(&self.stream, connection, first));
         }
         self.stream.attempts.sent_early = stands.is_ok() && connection.tls().is_some_and(|facts| facts.early);
         let connector = StreamConnector::own(connection);
@@ -299,7 +299,7 @@ impl ServerPhase {
             self.stream.server.keep_facts(PastConnection { fault: past.fault.or(error.fault()), ..past });
             return Err(error);
         }
-        Ok(Upstream { connector, reused: false, requests: 0, counted: (0, 0), key, private, in_use })
+        Ok(Upstream { connector, ..first.upstream() })
     }
 
     /// Whether the request may be sent as early data, which an attacker can replay (manual, "allow-0rtt" of servers). Allowed if the

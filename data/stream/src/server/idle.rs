@@ -171,7 +171,7 @@ fn use_pool<R>(pool: &mut ServerPool, then: impl FnOnce(&mut ServerPool) -> R) -
     result
 }
 
-fn leased_key(stream: &Stream) -> Option<ServerKey> {
+pub(super) fn leased_key(stream: &Stream) -> Option<ServerKey> {
     stream.server.lease.as_ref().map(|lease| lease.server().key())
 }
 

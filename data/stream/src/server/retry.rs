@@ -7,6 +7,7 @@ use weir_backend::retry::{self, NextAttempt};
 use weir_model::RetryOn;
 use weir_net::ConnectionFault;
 
+use super::idle;
 use crate::counters::CountedEvent;
 use crate::deadlines::{Waits, While};
 use crate::drive::DriveStep;
@@ -213,13 +214,7 @@ impl ServerPhase {
             NextAttempt::Elsewhere => {
                 self.count_retry_of_answer(failure);
                 self.stream.count_retry();
-                let avoid = self.stream.server.lease.as_ref().map(|lease| lease.server().key());
-                self.stream.counts().count(CountedEvent::Redispatch);
-                self.stream.server.lease = None;
-                self.stream.choice.choose_freely();
-                self.stream.choice_phase().assign_avoiding(avoid).await?;
-                let chosen = self.stream.server.lease.as_ref().map(|lease| lease.server().key());
-                self.stream.choice.redispatched |= chosen != avoid;
+                choose_again(&mut self.stream).await?;
             }
         }
         Ok(())
@@ -296,4 +291,21 @@ impl ServerPhase {
         }
         stop
     }
+}
+
+/// Chooses a server after a failed attempt, preferably another one. The same one again is a retry of it, any other one a redispatch.
+async fn choose_again(stream: &mut Stream) -> PhaseResult {
+    let avoid = idle::leased_key(stream);
+    stream.server.lease = None;
+    stream.choice.choose_freely();
+    // A slot from a queue is a redispatch, too.
+    let before = std::mem::take(&mut stream.choice.redispatched);
+    let assigned = stream.choice_phase().assign_avoiding(avoid).await;
+    let is_redispatch = stream.choice.redispatched || idle::leased_key(stream) != avoid;
+    stream.choice.redispatched = before || is_redispatch;
+    match is_redispatch {
+        true => stream.counts().count_redispatch_from(avoid),
+        false => stream.counts().count(CountedEvent::Retry),
+    }
+    assigned
 }

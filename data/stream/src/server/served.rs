@@ -9,7 +9,6 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use weir_backend::InUse;
 use weir_mux::{GreetingProgress, ServedConnection, StreamConnector, TurnEnd};
 use weir_net::ConnectionFault;
 use weir_sched::{Class, Tick, WorkKind, wait, yield_now};
@@ -17,7 +16,7 @@ use weir_sched::{Class, Tick, WorkKind, wait, yield_now};
 use super::carrier::Carrier;
 use super::connect::ServerConnectError;
 use super::retry::AttemptFailure;
-use super::shared::{self, PoolPlace};
+use super::shared::{self, FirstUse, PoolPlace};
 use crate::clock;
 use crate::deadlines::{Waits, While};
 use crate::drive::DriveStep;
@@ -25,27 +24,17 @@ use crate::ending::{By, During};
 use crate::stream::{Stream, StreamError};
 use crate::upstream::Upstream;
 
-/// The use of a connection by its first stream.
-pub(super) struct FirstUse {
-    /// The reuse key.
-    pub(super) key: u64,
-    /// Whether only this client may use the connection.
-    pub(super) private: bool,
-    pub(super) in_use: Option<InUse>,
-}
-
 /// Gives a new connection to the pool, with this stream as its first, and to a task of its own. `note` sees the connection when it begins,
 /// after each round, and at its end.
 pub(super) fn open<C: ServedConnection + 'static>(
     stream: &Stream,
     connection: &Rc<C>,
     (carrier, connector): (fn(Rc<C>) -> Carrier, StreamConnector),
-    first: FirstUse,
+    mut first: FirstUse,
     (kind, note): (&'static WorkKind, fn(&C, ServedMoment)),
 ) -> Upstream {
-    let FirstUse { key, private, in_use } = first;
     let limit = connection.stream_limit();
-    let lease = shared::keep(stream, || carrier(Rc::clone(connection)), key, limit, private);
+    let lease = shared::keep(stream, || carrier(Rc::clone(connection)), limit, &mut first);
     let care = Care {
         place: PoolPlace::of(lease.as_ref(), limit),
         stuck: stream.backend.config.settings.timeouts.server,
@@ -53,7 +42,7 @@ pub(super) fn open<C: ServedConnection + 'static>(
     };
     let task = weir_sched::spawn(kind, Class::Normal, serve(Rc::clone(connection), care));
     connection.own(task);
-    shared::upstream(connector, lease, Upstream { private, in_use, ..Upstream::new(key) })
+    shared::upstream(connector, lease, first.upstream())
 }
 
 /// Waits for the greeting of a new connection. `timeout connect` and `timeout server` limit the wait. `note_fault` sees a failure.

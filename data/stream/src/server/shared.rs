@@ -65,13 +65,10 @@ pub(super) fn take(stream: &Stream, key: u64, scope: ReuseScope) -> Option<Upstr
 }
 
 pub(super) fn upstream(mut connector: StreamConnector, lease: Option<SharedLease>, of: Upstream) -> Upstream {
-    let mut in_use = of.in_use;
     if let Some(lease) = lease {
         connector.hold(Box::new(lease));
-        // The pool itself counts pooled connections.
-        in_use = None;
     }
-    Upstream { connector, in_use, ..of }
+    Upstream { connector, ..of }
 }
 
 /// Whether the leased server speaks HTTP/2 on this connection: forced by `proto`, or negotiated.
@@ -83,13 +80,7 @@ pub(super) fn is_negotiated(protocol: Option<Protocol>, connection: &Connection)
 }
 
 /// Turns a new connection into a shared one, with this stream as its first. With `private`, only its client may use it.
-pub(super) fn open(
-    stream: &Stream,
-    connection: Connection,
-    key: u64,
-    private: bool,
-    in_use: Option<InUse>,
-) -> Upstream {
+pub(super) fn open(stream: &Stream, connection: Connection, mut first: FirstUse) -> Upstream {
     let limits = &stream.frontend.instance().limits;
     let multiplexer = Multiplexer::to_server(
         connection,
@@ -98,8 +89,8 @@ pub(super) fn open(
         stream.trace().server_identity(),
     );
     let limit = multiplexer.stream_limit();
-    let private = private || stream.backend.servers().settings().http_reuse == Reuse::Never;
-    let lease = keep(stream, || Carrier::Http2(Rc::clone(&multiplexer)), key, limit, private);
+    first.private |= are_private(stream);
+    let lease = keep(stream, || Carrier::Http2(Rc::clone(&multiplexer)), limit, &mut first);
     let place = PoolPlace::of(lease.as_ref(), limit);
     let known = stream.as_server_phase().known_server();
     let care = Care {
@@ -111,25 +102,49 @@ pub(super) fn open(
     let connector = multiplexer.unopened().into();
     let task = weir_sched::spawn(&CONNECTION, Class::Normal, serve(Rc::clone(&multiplexer), care));
     multiplexer.own(task);
-    upstream(connector, lease, Upstream { private, in_use, ..Upstream::new(key) })
+    upstream(connector, lease, first.upstream())
+}
+
+/// Whether each connection to the backend's servers serves only its first client (`http-reuse never`). The pool would never lend it.
+pub(super) fn are_private(stream: &Stream) -> bool {
+    stream.backend.servers().settings().http_reuse == Reuse::Never
 }
 
 /// Gives a new connection to the pool, with this stream as its first. `None` for a connection that only its client may use.
 pub(super) fn keep(
     stream: &Stream,
     carrier: impl FnOnce() -> Carrier,
-    key: u64,
     limit: u32,
-    private: bool,
+    first: &mut FirstUse,
 ) -> Option<SharedLease> {
     let server = stream.server.lease.as_ref()?.server();
-    if private {
+    if first.private {
         return None;
     }
-    let worker = weir_sched::worker_index();
+    // The pool itself counts pooled connections. One never counts twice, because the maximum is kept (`used_max`).
+    first.in_use = None;
+    let (worker, key) = (weir_sched::worker_index(), first.key);
     let open = |pool: &mut idle::ServerPool| pool.open_shared(worker, carrier(), key, limit);
     let id = with_pool_of(stream.backend.index, server, open)??;
     Some(SharedLease { pool_key: PoolKey::new(stream.backend.index, server), id })
+}
+
+/// The use of a connection by its first stream.
+pub(super) struct FirstUse {
+    /// The reuse key.
+    pub(super) key: u64,
+    /// Whether only this client may use the connection.
+    pub(super) private: bool,
+    /// Counts the connection as in use, until the pool does.
+    pub(super) in_use: Option<InUse>,
+}
+
+impl FirstUse {
+    /// An upstream without a connector.
+    pub(super) fn upstream(self) -> Upstream {
+        let FirstUse { key, private, in_use } = self;
+        Upstream { private, in_use, ..Upstream::new(key) }
+    }
 }
 
 /// The place of a connection in its pool, and its last report to the pool.

@@ -1,6 +1,7 @@
 //! A connection between two requests, after one that ended early, at its begin and at its end.
 
 use super::*;
+use crate::ends::BodySink;
 
 #[test]
 fn the_owner_sees_the_close_of_an_idle_connection() {
@@ -205,6 +206,9 @@ fn the_owner_sends_the_queued_records_of_a_request_that_ended() {
         assert_eq!(stream.send(&body(3_000), true), SendOutcome::All);
         pair.send(&response(1, b"early")).await;
         assert_eq!(receive_all(&mut stream), (b"early".to_vec(), ReceiveOutcome::End));
+        // Its task does not wait for the socket.
+        assert!(!stream.has_pending() && !stream.is_full());
+        assert_eq!((stream.flush(), stream.finish()), (SendOutcome::All, SendOutcome::All));
         // The socket takes more, and nothing else happens before the stream ends.
         assert_eq!(pair.read_some(1_000), 1_000);
         pass().await;
@@ -241,6 +245,119 @@ fn a_connection_with_an_unfinished_upload_leaves() {
 }
 
 #[test]
+fn the_end_of_a_request_ends_the_wait_for_a_full_socket() {
+    // The application answers, and does not read the rest of the body. It ends the request, or its output and the connection.
+    for ends_request in [true, false] {
+        let conditions = Conditions { window: 1_000, ..Conditions::CALM };
+        run_with(conditions, move |network| async move {
+            let pair = Pair::new(network, SERIAL).await;
+            let mut stream = pair.begin(POST);
+            assert_eq!(stream.send(&body(3_000), false), SendOutcome::All);
+            assert!(stream.has_pending() && stream.is_full());
+            assert_eq!(stream.send(&body(3_000), false), SendOutcome::Part(0));
+            pair.records(|out| {
+                write_stdout(1, b"early", out);
+                write_stdout(1, b"", out);
+                if ends_request {
+                    end(1, out);
+                }
+            })
+            .await;
+            assert_eq!(receive_all(&mut stream), (b"early".to_vec(), ReceiveOutcome::End));
+            let Pair { peer, connection, .. } = pair;
+            if !ends_request {
+                assert!(stream.has_pending() && stream.is_full(), "it may still read");
+                drop(peer);
+                pass().await;
+            }
+            assert_eq!(BodySink::flush(&mut stream, false), SendOutcome::All);
+            assert!(!stream.has_pending() && !stream.is_full());
+            assert_eq!(stream.send(&body(3_000), false), SendOutcome::All, "the rest is dropped");
+            assert_eq!((stream.finish(), stream.fault()), (SendOutcome::All, None));
+            stream.complete();
+            drop(stream);
+            assert!(connection.is_closing());
+        });
+    }
+}
+
+#[test]
+fn an_upload_that_waits_sees_the_end_of_its_request() {
+    // The task of a response that is complete by its length, or by the end of the output, receives no more.
+    for ends_output in [true, false] {
+        let conditions = Conditions { window: 1_000, ..Conditions::CALM };
+        run_with(conditions, move |network| async move {
+            let pair = Pair::new(network, SERIAL).await;
+            let mut stream = pair.begin(POST);
+            assert_eq!(stream.send(&body(3_000), false), SendOutcome::All);
+            pair.records(|out| {
+                write_stdout(1, b"early", out);
+                if ends_output {
+                    write_stdout(1, b"", out);
+                }
+            })
+            .await;
+            assert_eq!(receive_all(&mut stream).0, b"early".to_vec());
+            assert_eq!(stream.flush(), SendOutcome::Part(0));
+            pair.records(|out| end(1, out)).await;
+            assert_eq!(stream.flush(), SendOutcome::All);
+            assert!(!stream.has_pending() && stream.ended());
+            assert_eq!(stream.send(&body(3_000), true), SendOutcome::All);
+        });
+    }
+}
+
+#[test]
+fn output_that_an_upload_received_wakes_the_task_for_its_response() {
+    let conditions = Conditions { window: 1_000, ..Conditions::CALM };
+    run_with(conditions, |network| async move {
+        let pair = Pair::new(network, SERIAL).await;
+        let mut stream = pair.begin(POST);
+        assert_eq!(stream.send(&body(3_000), false), SendOutcome::All);
+        pair.records(|out| write_stdout(1, b"half", out)).await;
+        assert_eq!(stream.flush(), SendOutcome::Part(0));
+        assert_eq!(stream.input(), b"half");
+        let before = now();
+        wait(before.after(5_000)).await;
+        assert_eq!(now(), before, "the task was not woken");
+        // An upload receives nothing while the response has input.
+        pair.records(|out| write_stdout(1, b" of it", out)).await;
+        assert_eq!((stream.flush(), take(&mut stream)), (SendOutcome::Part(0), b"half".to_vec()));
+        assert_eq!(receive_all(&mut stream), (b" of it".to_vec(), ReceiveOutcome::Nothing));
+    });
+}
+
+#[test]
+fn an_upload_that_ends_early_leaves_those_of_other_requests_whole() {
+    let conditions = Conditions { window: 8_000, ..Conditions::CALM };
+    run_with(conditions, |network| async move {
+        let pair = Pair::new(network, MULTIPLEXED).await;
+        let (mut first, mut second) = (pair.begin(POST), pair.begin(POST));
+        assert_eq!(second.send(&body(10_000), false), SendOutcome::All);
+        for _ in 0..2 {
+            while !first.is_full() {
+                assert_eq!(first.send(&body(10_000), false), SendOutcome::All);
+            }
+            pass().await;
+        }
+        pair.send(&response(1, b"early")).await;
+        assert_eq!(receive_all(&mut first), (b"early".to_vec(), ReceiveOutcome::End));
+        assert!(!first.is_full() && !first.has_pending() && second.is_full());
+        assert_eq!(first.send(&body(90_000), true), SendOutcome::All);
+        first.complete();
+        drop(first);
+        assert!(pair.connection.is_closing() && pair.connection.fault().is_none());
+        // The application reads on. Its records are not cut.
+        while pair.connection.inner.borrow().engine.output().len() >= MAX_OUTPUT {
+            pair.read().await;
+        }
+        assert_eq!(second.send(&body(10_000), true), SendOutcome::All);
+        pair.read().await;
+        assert!(pair.stdin(2) == ([body(10_000), body(10_000)].concat(), true));
+    });
+}
+
+#[test]
 fn a_request_with_a_finished_upload_leaves_its_connection_usable() {
     run(|network| async move {
         let pair = Pair::new(network, SERIAL).await;
@@ -272,8 +389,11 @@ fn a_response_that_precedes_a_close_can_be_read_after_a_failed_send() {
                 assert_eq!(stream.send(&body(length), false), SendOutcome::All, "the rest is dropped");
                 assert!(!stream.has_pending() && !stream.is_full());
             }
+            // The failed send looked for the response already.
+            let received = take(&mut stream);
             assert!(connection.is_closing());
-            assert_eq!(receive_all(&mut stream), (b"early".to_vec(), ReceiveOutcome::End));
+            let (rest, outcome) = receive_all(&mut stream);
+            assert_eq!(([received, rest].concat(), outcome), (b"early".to_vec(), ReceiveOutcome::End));
             assert_eq!(stream.fault(), None);
             drop(stream);
             pass().await;
