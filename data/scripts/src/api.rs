@@ -15,7 +15,7 @@ use weir_lua::{CallEnd, Function, LuaCall, LuaReference, LuaStack, LuaState, Mis
 use weir_model::ScriptSettings;
 
 pub(crate) use self::core::print_message;
-pub(crate) use values::{push_arguments, push_value, read_value};
+pub(crate) use values::{push_arguments, push_value, read_result};
 
 use crate::resources::ScriptResources;
 use crate::target::ScriptTarget;

@@ -139,12 +139,12 @@ impl Drop for ScriptRun {
     }
 }
 
-/// The result of an action: an integer, one of `act`.
+/// The result of an action: its last value, an integer of `act`.
 fn read_result(stack: &LuaStack<'_>, count: i32) -> ScriptResult {
-    if count == 0 || !matches!(stack.kind(1), LuaKind::Integer | LuaKind::Float) {
+    if count == 0 || !matches!(stack.kind(-1), LuaKind::Integer | LuaKind::Float) {
         return ScriptResult::Continue;
     }
-    match stack.integer(1) {
+    match stack.integer(-1) {
         Some(1) => ScriptResult::Stop,
         Some(3) => ScriptResult::Error,
         Some(4) => ScriptResult::Done(None),

@@ -278,7 +278,7 @@ impl Scripts {
                 stack.push_object(class, number);
                 api::push_arguments(stack, args);
             },
-            |results| api::read_value(results, 1),
+            |results| api::read_result(results),
         );
         drop(state);
         match called {
@@ -312,7 +312,7 @@ impl Scripts {
                 api::push_value(stack, &value, keeps);
                 api::push_arguments(stack, args);
             },
-            |results| api::read_value(results, 1),
+            |results| api::read_result(results),
         );
         drop(state);
         match called {

@@ -46,7 +46,7 @@ pub(crate) struct Shared<H: LuaHost> {
     pub current: Cell<Option<RawState>>,
     /// The wait of the coroutine that yielded.
     pub wait: Cell<Option<H::Wait>>,
-    /// The outcome of a wait: true if the driver resumes with results, false with a text of an error.
+    /// The outcome of the wait of the coroutine that the driver resumes.
     pub settled: Cell<Option<bool>>,
     /// When the run has computed for too long.
     pub deadline: Cell<Option<Instant>>,

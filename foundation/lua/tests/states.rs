@@ -212,6 +212,32 @@ fn coroutines_wait_for_their_driver() {
 }
 
 #[test]
+fn coroutines_wait_at_the_same_time() {
+    let mut state = state();
+    let function =
+        function(&mut state, "local first = ... local got = sleep(first) return got + sleep(first)");
+    let mut all: Vec<_> =
+        (0..10).map(|number| state.begin(function, |stack| stack.push_integer(number))).collect();
+    for _ in 0..2 {
+        for (number, coroutine) in (0..).zip(&mut all) {
+            assert_eq!(state.resume(coroutine, None, BOUNDS), Resumed::Waits(number));
+        }
+        // All are settled before the first one goes on.
+        for (number, coroutine) in (0..).zip(&mut all) {
+            state.settle(coroutine, |stack| {
+                stack.push_integer(100 + number);
+                Ok(())
+            });
+        }
+    }
+    for (number, mut coroutine) in (0..).zip(all) {
+        assert_eq!(state.resume(&mut coroutine, None, BOUNDS), Resumed::Returned(1));
+        assert_eq!(state.results(&coroutine, |results| results.integer(1)), Some(200 + 2 * number));
+        state.end(coroutine, BOUNDS);
+    }
+}
+
+#[test]
 fn a_coroutine_that_ends_early_closes_its_variables_and_is_used_again() {
     let mut state = state();
     let closes = function(

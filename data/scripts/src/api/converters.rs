@@ -34,7 +34,10 @@ fn convert(call: &ApiCall<'_>) -> ApiResult {
     };
     let names = &call.host().converter_names;
     let name = names.get(call.number_of_function() as usize).copied().unwrap_or_default();
-    let Some(value) = read_value(call, 2) else { return Err(call.wrong_kind(2, "string")) };
+    if call.is_nil(2) {
+        return Err(call.wrong_kind(2, "string"));
+    }
+    let value = read_value(call, 2);
     let text = written(call, name, 3)?;
     let conversion = conversion(call, &text, &value)?;
     let keeps = call.host().settings.keeps_booleans == Some(true);

@@ -203,7 +203,8 @@ pub(crate) fn print_message(settings: &ScriptSettings, level: u8, text: &str, ha
         ScriptPrinting::Off => false,
         ScriptPrinting::Auto => !settings.logs || !has_logger,
     };
-    if !prints {
+    // Messages for debugging are not for the terminal of an operator.
+    if !prints || level > 6 {
         return;
     }
     let name = LEVELS.iter().find(|(_, known)| *known == i64::from(level)).map_or("debug", |(name, _)| name);

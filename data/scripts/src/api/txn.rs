@@ -1,8 +1,6 @@
 //! `TXN`: a transaction of a stream.
 
-use std::borrow::Cow;
-
-use weir_expr::{SetCondition, Value};
+use weir_expr::{SetCondition, VariableScope};
 use weir_lua::{LuaKind, LuaReference, Misuse};
 
 use super::core::level_of;
@@ -112,17 +110,20 @@ fn value_of_variable(call: &ApiCall<'_>) -> ApiResult {
 
 fn set_var(call: &ApiCall<'_>) -> ApiResult {
     let (number, name) = (number_of(call)?, variable(call)?);
-    // A table or a function is kept as an empty text, nil unsets the variable.
+    // Nil unsets the variable.
     let value = match call.kind(3) {
         LuaKind::Nil | LuaKind::None => None,
-        _ => Some(read_value(call, 3).unwrap_or(Value::Str(Cow::Borrowed(b"")))),
+        _ => Some(read_value(call, 3)),
     };
     let only_known = call.boolean(4);
     let world = call.host();
     let is_set = on_stream(call, number, |target, _| {
-        let names = &world.resources.variables;
-        let variable = if only_known { names.find(&name) } else { names.intern(&name).ok() };
-        let Some(variable) = variable else { return Ok(false) };
+        let Ok(variable) = world.resources.variables.intern(&name) else { return Ok(false) };
+        // As in HAProxy 3.2, variables of other scopes are always set.
+        let is_bound = only_known && variable.scope == VariableScope::Process;
+        if is_bound && target.context().variable(variable).is_none() {
+            return Ok(false);
+        }
         Ok(match value {
             Some(value) => target.context().set_variable(variable, value, SetCondition::ALWAYS),
             None => target.context().unset_variable(variable),

@@ -28,15 +28,19 @@ pub(crate) fn push_text(stack: &LuaStack<'_>, value: Option<Value<'_>>) {
     }
 }
 
-/// The value of a sample that a script returned. `None` for nil and for values that samples lack.
-pub(crate) fn read_value(stack: &LuaStack<'_>, index: i32) -> Option<Value<'static>> {
+/// The value of a sample that a script returned. As in HAProxy, a fraction is 0, and nil and values that samples lack are false.
+pub(crate) fn read_value(stack: &LuaStack<'_>, index: i32) -> Value<'static> {
     match stack.kind(index) {
-        LuaKind::Boolean => Some(Value::Bool(stack.boolean(index))),
-        LuaKind::Integer => stack.integer(index).map(Value::Int),
-        LuaKind::Float => stack.number(index).map(|number| Value::Int(number as i64)),
-        LuaKind::String => stack.bytes(index).map(|bytes| Value::Str(Cow::Owned(bytes.to_vec()))),
-        _ => None,
+        LuaKind::Boolean => Value::Bool(stack.boolean(index)),
+        LuaKind::Integer | LuaKind::Float => Value::Int(stack.integer(index).unwrap_or(0)),
+        LuaKind::String => Value::Str(Cow::Owned(stack.bytes(index).unwrap_or_default().to_vec())),
+        _ => Value::Bool(false),
     }
+}
+
+/// The last result of a function, as HAProxy takes it. `None` without results.
+pub(crate) fn read_result(results: &LuaStack<'_>) -> Option<Value<'static>> {
+    (results.count() > 0).then(|| read_value(results, -1))
 }
 
 /// Pushes the arguments of a script's fetch or converter.

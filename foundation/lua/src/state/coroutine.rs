@@ -22,6 +22,8 @@ pub struct Coroutine {
     anchor: LuaReference,
     /// Arguments on the stack for the next resumption.
     pending: c_int,
+    /// The outcome of its wait: true with results, false with a text of an error.
+    settled: Option<bool>,
 }
 
 // SAFETY: it is used only through its state, which is exclusive.
@@ -53,7 +55,7 @@ impl<H: LuaHost> LuaState<H> {
     fn new_coroutine(&mut self) -> Coroutine {
         self.raw.reserve(1);
         let raw = self.raw.push_thread().unwrap_or(self.raw);
-        Coroutine { raw, state: self.id, anchor: self.stack().keep(), pending: 0 }
+        Coroutine { raw, state: self.id, anchor: self.stack().keep(), pending: 0, settled: None }
     }
 
     /// A coroutine of another state has nothing to do here.
@@ -71,6 +73,7 @@ impl<H: LuaHost> LuaState<H> {
         self.check(coroutine);
         let raw = coroutine.raw;
         self.shared().wait.set(None);
+        self.shared().settled.set(coroutine.settled.take());
         self.enter(raw, target.map(NonNull::from), bounds);
         let (status, count) = raw.resume(self.raw, std::mem::take(&mut coroutine.pending));
         self.leave();
@@ -120,7 +123,7 @@ impl<H: LuaHost> LuaState<H> {
             stack.push_bytes(text.as_bytes());
         }
         coroutine.pending = stack.count() - top;
-        self.shared().settled.set(Some(outcome.is_ok()));
+        coroutine.settled = Some(outcome.is_ok());
     }
 
     /// Reads the results of a coroutine that returned, at indices 1 on.
@@ -137,7 +140,7 @@ impl<H: LuaHost> LuaState<H> {
         self.leave();
         coroutine.raw.set_top(0);
         if self.spare.len() < MAX_SPARE {
-            self.spare.push(Coroutine { pending: 0, ..coroutine });
+            self.spare.push(Coroutine { pending: 0, settled: None, ..coroutine });
         } else {
             self.forget(coroutine.anchor);
         }
