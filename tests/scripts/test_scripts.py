@@ -118,7 +118,7 @@ core.register_action("slow", {"http-req"}, function(txn)
     core.yield()
     local after = core.now()
     local passed = (after.sec - before.sec) * 1000 + (after.usec - before.usec) / 1000
-    txn.http:req_set_header("x-slow", (passed >= 115 and passed < 3000) and "yes" or tostring(passed))
+    txn.http:req_set_header("x-slow", (passed >= 118 and passed < 3000) and "yes" or tostring(passed))
 end)""", f'http-request lua.slow if {{ path /slow }}\n    {RETURN}"%[req.hdr(x-slow)]"')
     answers = []
     clients = [threading.Thread(target=lambda: answers.append(world.ask("/slow"))) for _ in range(20)]

@@ -60,7 +60,10 @@ pub(crate) async fn act(
                 stream.check_alive()?;
             }
             ScriptStep::Sleep(time) => {
-                let time = While::pause(time.min(LONGEST), weir_sched::now());
+                // The time runs from now on, not from the beginning of the scheduling round.
+                let passed_us = (weir_sched::precise_ns() / 1_000).saturating_sub(weir_sched::now_us());
+                let time = time.min(LONGEST) + Duration::from_micros(passed_us);
+                let time = While::pause(time, weir_sched::now());
                 pause(stream, time, during).await?;
             }
         }
