@@ -5,7 +5,7 @@ their types (harness.lua). `want` is what the manual defines. Without it, record
 import dataclasses
 import importlib
 
-AREAS = ("core", "actions", "fetches", "converters", "services", "txn", "reply", "channel", "http", "filters", "objects", "sockets",
+AREAS = ("members", "core", "actions", "fetches", "converters", "services", "txn", "reply", "channel", "http", "filters", "objects", "sockets",
          "httpclient", "errors", "tasks", "maps", "patterns", "regex", "proxies", "sticktables", "queues", "events", "cli")
 
 GET = b"GET /path?q=1&r=2 HTTP/1.1\r\nHost: shop.test\r\nX-One: 1\r\nX-Two: a\r\nX-Two: b\r\nConnection: close\r\n\r\n"
