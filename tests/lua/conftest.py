@@ -1,0 +1,42 @@
+"""The world of the rows: one program runs all rows of an area. `--haproxy` runs them with the reference program, 3.2 or 2.6."""
+import contextlib
+import os
+import re
+
+import pytest
+
+from lib.program import run
+from lua.rows import rows
+from lua.world import World
+
+
+def version_of(binary):
+    """"3.2" or "2.6" for HAProxy. "weir" for the program under test; it skips a build without Lua."""
+    out = run(binary, "-vv")[1]
+    if found := re.match(r"HAProxy version (\d+\.\d+)", out):
+        return found[1]
+    if re.search(r"(?m)^Feature list :.* -LUA\b", out):
+        pytest.skip("weir without Lua")
+    return "weir"
+
+
+@pytest.fixture(scope="session")
+def program(request):
+    """The path of the program, and its version."""
+    path = os.path.abspath(request.config.getoption("haproxy") or request.getfixturevalue("binary"))
+    return path, version_of(path)
+
+
+@pytest.fixture(scope="module")
+def observed(program):
+    """The observation of a row: `observed(row, conversion)`. The rows of an area share one process, which starts with the first of them."""
+    path, version = program
+    with contextlib.ExitStack() as worlds:
+        started = {}
+
+        def observe(one, conversion):
+            if (one.area, conversion) not in started:
+                chosen = [other for other in rows() if other.area == one.area and (other.both or conversion == "normal")]
+                started[one.area, conversion] = worlds.enter_context(World(path, version, chosen, conversion))
+            return started[one.area, conversion].run(one)
+        yield observe
