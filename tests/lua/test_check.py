@@ -1,4 +1,4 @@
-"""Errors of scripts when a configuration is loaded, by `-c`. HAProxy's text is a line; what any program has to say are the words in `tells`."""
+"""Errors of scripts when a configuration is loaded, by `-c`. HAProxy's text is a line; the words of every program are in the last column."""
 import pytest
 
 from lib.program import Folder, run

@@ -1,4 +1,4 @@
-"""Every row of rows/, with the recorded observation of HAProxy 3.2 (recorded.json) and what the manual defines.
+"""Every row of rows/, with the recorded observation of HAProxy 3.2 (recorded.json) and the definition of the manual.
 
 With weir, a row passes with the line that the manual defines or with that of HAProxy, unless differences.py names what weir does instead. With
 `--haproxy` the reference program has to repeat its record, so that a record is never wrong unseen."""
@@ -14,7 +14,7 @@ ENDS = (["the program ends"], ["the program hangs"])
 
 
 def recorded(one, version, conversion):
-    """What a version of HAProxy does."""
+    """The record of a version of HAProxy."""
     record = RECORDS[one.key]
     if version == "2.6":
         return record.get("2.6", record["3.2"])
@@ -53,8 +53,8 @@ def test_each_row_is_recorded():
     assert {one.key for one in rows()} == set(RECORDS)
 
 
-def test_what_the_manual_defines_is_what_haproxy_does():
-    """A row where HAProxy 3.2 departs from the manual says so, in `manual`."""
+def test_haproxy_does_as_the_manual_defines():
+    """A row where HAProxy 3.2 departs from the manual has the reason in `manual`."""
     departing = [one.key for one in rows() if one.wanted is not None and not one.manual and RECORDS[one.key]["3.2"] != one.wanted]
     assert not departing
     needless = [one.key for one in rows() if one.wanted is not None and one.manual and RECORDS[one.key]["3.2"] == one.wanted]
@@ -68,6 +68,6 @@ def test_differences_name_rows():
 
 
 def test_each_row_that_ends_haproxy_has_another_expectation():
-    """A row that ends or hangs HAProxy 3.2 needs what the manual defines, or a difference."""
+    """A row that ends or hangs HAProxy 3.2 needs a definition of the manual, or a difference."""
     open_ends = [one.key for one in rows() if RECORDS[one.key]["3.2"] in ENDS and one.wanted is None and one.key not in DIFFERENCES]
     assert not open_ends

@@ -374,7 +374,7 @@ class World:
         return found[0].split("\n") if found[0] else []
 
     def send(self, one, sent):
-        """What a client receives."""
+        """The bytes that a client receives."""
         kind = PLACES[one.place]
         try:
             if kind == "cli":
@@ -433,7 +433,7 @@ def shown(data):
     text = re.sub(r"(?im)^(date|x-forwarded-for): [^\r\n]*\r\n", "", data.decode("latin-1"))
     head, _, body = text.partition("\r\n\r\n")
     if " HTTP/1." in head[:2000] or head.startswith("HTTP/1."):
-        # Lua's tables have no order, so fields of different names have none.
+        # Lua's tables lack an order, so fields of different names may have any.
         first, *fields = head.split("\r\n")
         text = "\r\n".join([first, *sorted(fields, key=lambda field: field.partition(":")[0].lower())]) + "\r\n\r\n" + body
     text = "".join(char if " " <= char <= "~" else {"\r": "", "\n": "\\n"}.get(char, f"\\x{ord(char):02x}") for char in text)

@@ -1,4 +1,4 @@
-"""Actions: where they can stand, their arguments, what they return, and registration."""
+"""Actions: where they can stand, their arguments, their results, and registration."""
 from lua.rows import Row, request
 
 CODES = ("CONTINUE", "STOP", "YIELD", "ERROR", "DONE", "DENY", "ABORT", "INVALID")
@@ -21,7 +21,7 @@ ROWS = [
     Row("act.wake_time with a negative number", "act.wake_time(-5)"),
     Row("act.wake_time in a fetch", "act.wake_time(10)", place="fetch"),
 
-    # What each code does, in each ruleset.
+    # The effect of each code, in each ruleset.
     *(Row(f"{place} returns act.{name}", f"return act.{name}", place=place, raw=True, see=("client", "server", "log"))
       for place in ("http-req", "http-res", "http-after-res", "tcp-req-http") for name in CODES if name != "YIELD" and (place, name) != ("http-res", "DENY")),
     Row("http-res returns act.DENY", "return act.DENY", [f"client: {BAD_GATEWAY}"], place="http-res", raw=True, see=CLIENT,

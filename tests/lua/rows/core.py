@@ -66,7 +66,7 @@ ROWS = [
     Row("now with an argument", "type(core.now(1))"),
     *(Row(f"now in {place}", "type(core.now().sec)", '"number"', place=place) for place in ("body", "init", "fetch", "converter", "http-service")),
 
-    # Dates: the examples of the manual, and what is no date.
+    # Dates: the examples of the manual, and texts that are not dates.
     *(Row(f"{name}: {text}", f'core.{name}("{text}")', want) for name, text, want in [
         ("http_date", "Sun, 06 Nov 1994 08:49:37 GMT", "784111777"), ("http_date", "Sunday, 06-Nov-94 08:49:37 GMT", "784111777"),
         ("http_date", "Sun Nov  6 08:49:37 1994", "784111777"), ("imf_date", "Sun, 06 Nov 1994 08:49:37 GMT", "784111777"),
@@ -210,7 +210,7 @@ ROWS = [
     Row("done in a converter", 'core.done(value .. "!")', '"input!"', place="converter", raw=True),
     Row("done with the code of an action", "core.done(act.DENY)", raw=True, see=("client",)),
 
-    # What the language offers.
+    # The functions of the language.
     *(Row(f"library {name}", f"type({name})") for name in
       ("table", "io", "os", "string", "math", "utf8", "package", "debug", "coroutine", "bit32", "require", "dofile", "loadfile", "load", "collectgarbage")),
     Row("_VERSION", "_VERSION"),

@@ -1,4 +1,4 @@
-"""Errors in each context: what the client sees, and the log line."""
+"""Errors in each context: the answer to the client, and the log line."""
 from lua.rows import ERROR_500, HELLO, Row, request
 
 ERRORS = {

@@ -15,7 +15,7 @@ def fetch(name, function, rule, want=None, see=("got",), **options):
 SERVER = "http-request set-header got [%[FETCH]] {if}"
 
 ROWS = [
-    # What a returned value becomes.
+    # The sample of a returned value.
     *(Row(f"returns {value or 'nothing'}", f"return {value}", place="fetch", raw=True, both=True) for value in VALUES),
     *(Row(f"in a log-format: returns {value or 'nothing'}", "0", place="rules", raw=True, both=True, see=("got",),
           registration=f'core.register_fetches("value{number}", function(txn) return {value} end)',

@@ -23,7 +23,7 @@ ROWS = [
     Row("members of filter", "(function() local n = {} for k in pairs(filter) do n[#n + 1] = k end table.sort(n) return table.concat(n, ' ') end)()"),
     *(Row(f"filter.{call} outside a filter", f"filter.{call}") for call in ("wake_time(10)", "register_data_filter(txn.req)", "unregister_data_filter(txn.req)", "wake_time()")),
 
-    # What the callbacks get.
+    # The arguments of the callbacks.
     head("headers: txn and message", "tostring(txn), tostring(msg), tostring(msg.channel), type(flt)"),
     head("headers: http_req and http_res", "type(txn.http_req), type(txn.http_res)"),
     head("headers: members of HTTPMessage", "(function() local n = {} for k in pairs(getmetatable(msg).__index) do n[#n + 1] = k end table.sort(n) return table.concat(n, ' ') end)()"),

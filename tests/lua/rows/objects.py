@@ -28,7 +28,7 @@ WRONG = [
     "capture_req_hdr()", "capture_req_hdr(9)", "unique_id(1)", "rand(-1)", "status(1)",
 ]
 
-# Converters with what they return for text and typed input: c and sc.
+# Converters with their results for text and typed input: c and sc.
 CONVERTERS = [
     "add(5, 3)", "add('5', 3)", "add('x', 3)", "sub(5, 3)", "mul(5, 3)", "div(7, 2)", "div(7, 0)", "mod(7, 2)", "mod(7, 0)", "neg(5)", "cpl(5)", "xor(5, 3)", "or(5, 3)", "and(5, 3)",
     "even(4)", "odd(4)", "not(0)", "bool(5)", "bool(0)", "base64('text')", "base64('\\0\\255')", "b64dec('dGV4dA==')", "b64dec('!')", "ub64enc('a?')", "ub64dec('YT8')", "bytes('abcdef', 1)",
@@ -54,7 +54,7 @@ BODY = request("POST", "/path?q=1&r=2", "X-One: 1", "X-Two: a", "X-Two: b", "Coo
 
 
 def split(call):
-    """The call and what follows."""
+    """The call and the lines behind it."""
     name, _, rest = call.partition(" ")
     return (name, rest) if rest.startswith((">", "~", "=")) else (call, "")
 

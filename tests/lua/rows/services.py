@@ -25,7 +25,7 @@ POST = request("POST", "/path?q=1", "X-One: 1", body=b"line one\nline two\nrest"
 CHUNKED = request("POST", "/", "Transfer-Encoding: chunked", body=b"5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n", length=False)
 
 ROWS = [
-    # AppletHTTP: what it has.
+    # AppletHTTP: its members.
     value("class", "return tostring(applet)"),
     value("members", "local n = {} for k, v in pairs(applet) do n[k] = type(v) end return n"),
     value("method", "return applet.method", '"GET"'),

@@ -16,7 +16,7 @@ def open_(code, want=None, name=None, see=(), **options):
 
 
 def connect(arguments, want=None, name=None, **options):
-    """A row with what connect returns, and what is read then."""
+    """A row with the results of connect, and the bytes that are read then."""
     return Row(name or f"connect({arguments})", f"(function() local s = core.tcp() s:settimeout(1) local r = table.pack(s:connect({arguments})) r.n = nil "
                "if r[1] then r.line = s:receive() end return r end)()", want, **dict(dict(peer=LINES), **options))
 
