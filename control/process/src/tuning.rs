@@ -120,6 +120,8 @@ mod tests {
             note(&scheduler(&global, WORKERS));
             note(&WorkerTuning::new(&global.tuning, WORKERS));
             note(&weir_assemble::updates_at_once(&global.tuning));
+            // Scripts take their settings while the configuration is read.
+            note(&global.scripts);
             let means = CheckMeans { tuning: global.tuning.checks, ..CheckMeans::default() };
             let view = CheckedProcess::new(&live.instance, live.downgrade());
             note(&weir_assemble::checks(&live.instance, &means, Box::new(view)).load);

@@ -460,3 +460,38 @@ const BOOLEANS: &str = "hlua: please set \"tune.lua.bool-sample-conversion\" tun
 const SLICE: u32 = 10_000;
 /// The least slice in the shared state.
 const LEAST_SLICE: u32 = 500;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_reported_in_one_line() {
+        let traceback = "\nstack traceback:\n\t[C]: in function 'error'\n\t/a.lua:4: in function </a.lua:3>";
+        let error = |kind, message: Option<&str>| LuaError {
+            kind,
+            message: message.map(str::to_owned),
+            traceback: traceback.to_owned(),
+        };
+        let name = weir_expr::expr::script::name_of("lua.f");
+        let shown =
+            |kind, message| ScriptFailure::new(FunctionKind::Fetch, name, 2, &error(kind, message)).message;
+        let from = "from [C]: in function 'error', /a.lua:4: in function line 3.";
+        let begin = "Lua sample-fetch 'f': [state-id 2]";
+        assert_eq!(
+            shown(LuaErrorKind::Runtime, Some("/a.lua:4: x")),
+            format!("{begin} runtime error: /a.lua:4: x {from}")
+        );
+        assert_eq!(shown(LuaErrorKind::Runtime, None), format!("{begin} unknown runtime error {from}"));
+        assert_eq!(shown(LuaErrorKind::Timeout, None), format!("{begin} execution timeout {from}"));
+        assert_eq!(shown(LuaErrorKind::Memory, None), format!("{begin} out of memory error {from}"));
+    }
+
+    #[test]
+    fn a_thread_that_runs_lua_begins_no_other_run() {
+        let first = Entry::new();
+        assert!(first.is_some() && Entry::new().is_none());
+        drop(first);
+        assert!(Entry::new().is_some());
+    }
+}

@@ -84,3 +84,34 @@ impl Memory {
 
 /// The alignment of blocks, in bytes: that of every type of Lua.
 const ALIGNMENT: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allocate(memory: &Memory, block: *mut c_void, old: usize, new: usize) -> *mut c_void {
+        let data = ptr::from_ref(memory).cast_mut().cast();
+        // SAFETY: the block is one of this memory, with its size, or null.
+        unsafe { Memory::allocate(data, block, old, new) }
+    }
+
+    #[test]
+    fn the_limit_applies_only_while_it_is_enforced() {
+        let memory = Memory::new();
+        memory.set_limit(100);
+        let block = allocate(&memory, ptr::null_mut(), 5, 90);
+        assert!(!block.is_null() && memory.used() == 90);
+        assert!(!memory.enforce(true));
+        assert!(allocate(&memory, block, 90, 101).is_null() && memory.used() == 90, "the block stays");
+        let block = allocate(&memory, block, 90, 100);
+        assert!(!block.is_null() && !memory.is_exceeded());
+        assert!(memory.enforce(false));
+        let block = allocate(&memory, block, 100, 1_000);
+        assert!(!block.is_null() && memory.is_exceeded());
+        // What shrinks is always granted.
+        memory.enforce(true);
+        let block = allocate(&memory, block, 1_000, 500);
+        assert!(!block.is_null());
+        assert!(allocate(&memory, block, 500, 0).is_null() && memory.used() == 0);
+    }
+}

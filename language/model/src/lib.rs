@@ -103,7 +103,7 @@ pub use reply::{
 pub use resolvers::{AcceptedFamilies, HoldTimes, NameServer, Resolvers};
 pub use ring::{Ring, RingServer, TraceLine};
 pub use rules::{RedirectRule, Rule, RulesetKind, RulesetSet, Rulesets};
-pub use scripts::{ScriptPrinting, ScriptSettings};
+pub use scripts::{LoadedScript, ScriptPrinting, ScriptSettings};
 pub use server::{
     HashKey, InitialAddress, ProxyV2, ProxyV2Tls, SendProxy, Server, ServerResolution, ServerSettings,
     ServerStates, WebSocket, is_service,

@@ -28,6 +28,22 @@ pub struct ScriptSettings {
     pub prints: ScriptPrinting,
     /// `tune.lua.openlibs`: the libraries that scripts may use.
     pub libraries: Vec<&'static str>,
+    /// `lua-load` and `lua-load-per-thread`: the scripts that ran.
+    pub files: Vec<LoadedScript>,
+    /// `lua-prepend-path`: patterns, and the variables of `package` that they stand in.
+    pub paths: Vec<(Box<str>, &'static str)>,
+}
+
+/// A script that a configuration loaded.
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
+pub struct LoadedScript {
+    /// The path, in the form of the configuration.
+    pub path: Box<str>,
+    pub arguments: Vec<Box<str>>,
+    /// Whether each thread has a state of its own for it.
+    pub per_thread: bool,
+    /// The text, so that a changed script makes another configuration.
+    pub text: Box<[u8]>,
 }
 
 /// Whether the output of scripts goes to the error output.
@@ -59,6 +75,8 @@ impl Default for ScriptSettings {
             logs: true,
             prints: ScriptPrinting::Auto,
             libraries: Self::LIBRARIES.to_vec(),
+            files: Vec::new(),
+            paths: Vec::new(),
         }
     }
 }

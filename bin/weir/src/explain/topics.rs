@@ -96,11 +96,12 @@ static TOPICS: &[Topic] = &[
         "weir does not keep answers yet: a section 'cache' is refused.",
         &["cache-use"],
     ),
-    missing(
+    topic(
         &["lua", "script", "scripting", "plugin", "plug-in", "wasm"],
-        "lua-load",
-        "weir does not run Lua yet: 'lua-load' is refused. Maps, variables and converters do much of it.",
-        &["lua-load", "map", "set-var"],
+        "A Lua script adds actions, fetches and converters. 'lua-load-per-thread' runs it in each thread, 'lua-load' once for all. Services and \
+         tasks of scripts are not there yet. Maps, variables and converters do much without a script.",
+        &[],
+        &["lua-load-per-thread", "lua-load", "tune.lua.bool-sample-conversion", "map", "set-var"],
     ),
     missing(
         &["http/3", "http3", "h3", "quic"],

@@ -10,7 +10,7 @@ use crate::rows::DefaultValue::{Described, Written};
 use crate::rows::Row;
 use crate::scripts::{ModuleKind, ScriptFile};
 use crate::words::{Parsed, Words, fault};
-use weir_model::{ScriptPrinting, ScriptSettings};
+use weir_model::{LoadedScript, ScriptPrinting, ScriptSettings};
 
 pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::<GlobalReader>::ready(
@@ -45,6 +45,8 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             };
             words.end(line.keyword)?;
             line.resources.scripts.prepend_path(pattern.text(), kind);
+            let variable = if kind == ModuleKind::Lua { "path" } else { "cpath" };
+            line.global.scripts.paths.push((pattern.text().into(), variable));
             Ok(())
         },
     )
@@ -186,6 +188,12 @@ fn load(line: &mut GlobalContext<'_>, words: &mut Words<'_>, per_thread: bool) -
         fault(file.span(), format!("error in Lua file '{path}': cannot open {path}: {reason}"))
     })?;
     let script = ScriptFile { path, text: &text, arguments: &arguments, per_thread };
+    line.global.scripts.files.push(LoadedScript {
+        path: path.into(),
+        arguments: arguments.iter().map(|word| (*word).into()).collect(),
+        per_thread,
+        text: text.as_slice().into(),
+    });
     let warnings = line
         .resources
         .scripts
