@@ -65,7 +65,7 @@ impl Conditions {
         resets: 0,
         aborts: 0,
         descriptors: usize::MAX,
-        limit_ms: 3_600_000,
+        limit_ms: 7_200_000,
         trace: false,
     };
 }
