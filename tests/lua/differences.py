@@ -5,6 +5,12 @@ DIFFERENCES = {}
 
 # Rows with an observation that differs from run to run with HAProxy, each with its reason. They run, but are not compared with the record.
 UNSTABLE = {
+    "filters: TCP: data": "2.6 may call with an empty buffer",
+    "channel: may_recv after the end": "the end of the client may not have been read yet",
+    "patterns: add_bulk: an array": "HAProxy 3.2 may end with a wrong argument",
+    "patterns: add_bulk: not a table": "as above",
+    "httpclient: get {url = URL, timeout = -1}": "the timeout may end at once",
+    "httpclient: get {url = URL, timeout = 0}": "as above",
     "sockets: receive: timeout with a part": "the script is resumed late or never",
     "sockets: receive: after a timeout": "as above",
     "sockets: settimeout(0), then receive": "nothing may have arrived yet",

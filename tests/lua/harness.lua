@@ -47,7 +47,7 @@ local function finish(ok, ...)
     show(...)
   else
     local message = ...
-    results[#results + 1] = "error: " .. (type(message) == "string" and message or dump(message))
+    results[#results + 1] = "error: " .. (type(message) == "string" and quote(message):sub(2, -2):gsub('\\"', '"') or dump(message))
   end
 end
 
@@ -103,8 +103,7 @@ end)
 local function action(place)
   core.register_action("row_" .. place:gsub("%-", "_"), { place }, function(...) return call(place, ...) end)
 end
-for _, place in ipairs { "http-req", "http-res", "tcp-req", "tcp-res" } do action(place) end
-pcall(action, "http-after-res")
+for _, place in ipairs { "http-req", "http-res", "http-after-res", "tcp-req", "tcp-res" } do pcall(action, place) end
 
 core.register_action("row_arguments", { "http-req" }, function(...) return call("arguments", ...) end, 2)
 
@@ -117,8 +116,11 @@ end)
 
 core.register_fetches("row_fetch", function(...) return call("fetch", ...) end)
 core.register_converters("row_converter", function(...) return call("converter", ...) end)
-core.register_service("row_http", "http", function(...) return call("http-service", ...) end)
-core.register_service("row_tcp", "tcp", function(...) return call("tcp-service", ...) end)
+-- A program may lack the rest: then only the rows that need it fail.
+pcall(function()
+  core.register_service("row_http", "http", function(...) return call("http-service", ...) end)
+  core.register_service("row_tcp", "tcp", function(...) return call("tcp-service", ...) end)
+end)
 pcall(function() core.register_cli({ "row" }, "calls the row", function(...) return call("cli", ...) end) end)
 
 -- A filter calls the row with the transaction and the message, or with the channel in TCP.
@@ -150,21 +152,18 @@ core.register_action("row_returned", { "http-req" }, function(txn)
   end
 end)
 
--- /begin?row=N selects a row, /end returns its results, /log?text=T logs a text.
-core.register_service("control", "http", function(applet)
-  local answer = ""
-  if applet.path == "/begin" then
-    current = codes[tonumber(applet.qs:match("row=(%d+)"))]
+-- /begin?row=N selects a row, /end returns its results, /log?text logs the text. An action, so that programs without services have it.
+core.register_action("control", { "http-req" }, function(txn)
+  local answer, path, query = "", txn.sf:path(), txn.sf:query()
+  if path == "/begin" then
+    current = codes[tonumber(query:match("row=(%d+)"))]
     results = current.results or {}
     if current.failed then results = { current.failed } end
-  elseif applet.path == "/end" then
-    answer = table.concat(results, "\n")
+  elseif path == "/end" then
+    -- HAProxy 2.6 encodes line ends in the answer.
+    answer = table.concat(results, "<line>")
   else
-    core.log(core.info, applet.qs)
+    core.log(core.info, query)
   end
-  applet:set_status(200)
-  applet:add_header("content-length", #answer)
-  applet:add_header("content-type", "text/plain")
-  applet:start_response()
-  applet:send(answer)
+  txn:set_var("txn.answer", answer)
 end)

@@ -128,6 +128,8 @@ def test_lines(program, settled, load, status, tells):
 
 def test_script_arguments(program, settled):
     """`lua-load FILE one two` gives `...`."""
+    if program[1] == "2.6":
+        pytest.skip("not in 2.6")
     found, text = check(program[0], "local a, b = ... assert(a == 'one' and b == 'two', tostring(a))", load="lua-load {folder}/script.lua one two", conversion=settled)
     assert found == 0, text
 

@@ -54,7 +54,8 @@ frontend control
     no log
     http-request set-var(proc.place) url_param(place) if {{ path /begin }}
     http-request set-var(proc.row) url_param(row) if {{ path /begin }}
-    http-request use-service lua.control
+    http-request lua.control
+    http-request return status 200 content-type text/plain lf-string "%[var(txn.answer)]"
 
 frontend f
     bind 127.0.0.1:{http} name plain
@@ -371,7 +372,7 @@ class World:
             found[:] = [self.control("/end")]
             return one.raw or found[0]
         wait_until(ended, 1.5)
-        return found[0].split("\n") if found[0] else []
+        return found[0].split("<line>") if found[0] else []
 
     def send(self, one, sent):
         """The bytes that a client receives."""

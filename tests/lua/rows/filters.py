@@ -100,7 +100,7 @@ ROWS = [
     Row("TCP: data", "local d = msg:data() if d and not flt.acted then flt.acted = true show(d) end", ['"x\\n"', "peer: x\\n"], place="filter-tcp-payload-req", raw=True, see=("peer",), sent=b"x\n", peer=("line", b"y\n")),
     Row("TCP: set", "if not flt.acted then flt.acted = true show(msg:set('changed\\n')) end", place="filter-tcp-payload-req", raw=True, see=("peer",), sent=b"x\n", peer=("line", b"y\n")),
     Row("TCP: the response", "if not flt.acted then flt.acted = true show(msg:append('z\\n')) end", place="filter-tcp-payload-res", raw=True, see=("client",), sent=b"x\n", peer=("line", b"y\n")),
-    Row("TCP: ERROR", "if not flt.acted then flt.acted = true show('called') end return filter.ERROR", place="filter-tcp-payload-req", raw=True, see=("client",), sent=b"x\n", peer=("line", b"y\n")),
+    Row("TCP: ERROR", "if not flt.acted then flt.acted = true show('called') end return filter.ERROR", place="filter-tcp-payload-req", raw=True, sent=b"x\n", peer=("line", b"y\n")),
 
     # Registration.
     *(Row(f"register_filter {arguments}", f"core.register_filter({arguments})", place="body") for arguments in (

@@ -78,5 +78,5 @@ ROWS = [inside(one) for one in [
     Row("https to a peer with TLS", "core.httpclient():get{url = 'https://127.0.0.1:' .. settings.tls .. '/'}.status", since="3.2",
         peer=(("read", 10), b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")),
     Row("https to a peer without TLS", "core.httpclient():get{url = 'https://127.0.0.1:' .. settings.origin .. '/', timeout = 500}.status"),
-    Row("a service answers the httpclient", "core.httpclient():get{url = 'http://127.0.0.1:' .. settings.control .. '/log?x'}.status", "200"),
+    Row("the program itself answers the httpclient", "core.httpclient():get{url = 'http://127.0.0.1:' .. settings.control .. '/end'}.status", "200"),
 ]]
