@@ -244,7 +244,11 @@ class World:
         # They outlive the test that starts the world.
         for server in (self.origin, self.peer, self.tls):
             OPEN.discard(server)
-        self.start()
+        try:
+            self.start()
+        except AssertionError:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_):
