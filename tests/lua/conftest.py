@@ -1,4 +1,4 @@
-"""The world of the rows: one program runs all rows of an area. `--haproxy` runs them with the reference program, 3.2 or 2.6."""
+"""The world of the rows: one program runs all rows of a group. `--haproxy` runs them with the reference program, 3.2 or 2.6."""
 import contextlib
 import os
 import re
@@ -29,16 +29,22 @@ def program(request):
 
 @pytest.fixture(scope="module")
 def observed(program):
-    """The observation of a row: `observed(row, conversion)`. The rows of an area share one process, which starts with the first of them."""
+    """The observation of a row: `observed(row, conversion)`. The rows of a group share one process, which starts with the first of them."""
     path, version = program
     with contextlib.ExitStack() as worlds:
         started = {}
 
         def observe(one, conversion):
-            if (one.area, conversion) not in started:
-                chosen = [other for other in rows() if other.area == one.area and (other.both or conversion == "normal")]
-                started[one.area, conversion] = worlds.enter_context(World(path, version, chosen, conversion))
-            return started[one.area, conversion].run(one)
+            key = (*one.group, conversion)
+            if key not in started:
+                chosen = [other for other in rows() if other.group == one.group and (other.both or conversion == "normal")]
+                try:
+                    started[key] = worlds.enter_context(World(path, version, chosen, conversion))
+                except AssertionError as fault:
+                    started[key] = fault
+            if isinstance(started[key], AssertionError):
+                raise started[key]
+            return started[key].run(one)
         yield observe
 
 

@@ -35,8 +35,17 @@ def save(records):
 def observe(binary, version, every, conversion="normal"):
     """The observations of all rows, in turn."""
     found = {}
-    with World(binary, version, every, conversion) as world:
-        for one in every:
+    for group in dict.fromkeys(one.group for one in every):
+        chosen = [one for one in every if one.group == group]
+        found.update(observe_group(binary, version, chosen, conversion))
+    return found
+
+
+def observe_group(binary, version, chosen, conversion):
+    """The observations of rows that share a process."""
+    found = {}
+    with World(binary, version, chosen, conversion) as world:
+        for one in chosen:
             start = time.monotonic()
             found[one.key] = world.run(one)
             if (spent := time.monotonic() - start) > 1.5:

@@ -244,7 +244,11 @@ class World:
         # They outlive the test that starts the world.
         for server in (self.origin, self.peer, self.tls):
             OPEN.discard(server)
-        self.start()
+        try:
+            self.start()
+        except AssertionError:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_):
@@ -401,7 +405,8 @@ class World:
         self.marks += 1
         mark = f"mark{self.marks}"
         self.control(f"/log?{mark}")
-        self.log.wait_for(mark)
+        if not wait_until(lambda: any(mark in line for line in self.log.raw), 2):
+            self.log.raw.append("core.log of the mark is missing")
         lines, self.log.raw[:] = list(self.log.raw), []
         return [leveled(line) for line in lines if not re.search(r"mark\d+$|stream -?\d+$|<HTTPCLIENT>", line)]
 

@@ -59,6 +59,12 @@ class Row:
         return f"{self.area}: {self.name}"
 
     @property
+    def group(self):
+        """The rows that share a process: those of an area, but those that need services, filters or the runtime API apart."""
+        kind = next((kind for kind in ("service", "filter", "cli") if kind in self.place), "")
+        return self.area, kind
+
+    @property
     def wanted(self):
         """The lines that the manual defines, or None."""
         return [self.want] if isinstance(self.want, str) else self.want
