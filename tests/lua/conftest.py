@@ -49,7 +49,7 @@ def observed(program):
 
 
 def pytest_ignore_collect(collection_path, config):
-    """The harness needs services, tasks and filters, so the rows run with the reference program only until weir has them."""
+    """The rows run with the reference program only, until weir has the members that most of them need."""
     if collection_path.name in ("test_rows.py", "test_check.py") and not config.getoption("haproxy"):
         return True
     return None
