@@ -28,7 +28,7 @@ pub trait ScriptTarget {
     /// The head of a message and its received bytes, if rules may still change it.
     fn head(&mut self, side: ScriptSide) -> Option<(&mut Head, &[u8])>;
 
-    /// Called after a change of `LuaHost`, which an absolute target follows. False if it cannot.
+    /// Called after a change of `Host`, which an absolute target follows. False if it cannot.
     fn follow_host(&mut self) -> bool;
 
     /// Replaces the matches of a regular expression in the fields with a name: in whole values, or in each member of lists. False if the head
