@@ -90,22 +90,24 @@ impl<H: LuaHost> LuaState<H> {
                 shared.wait.take().map_or(Resumed::Interrupted, Resumed::Waits)
             }
             status => {
-                self.raw.reserve(2);
-                self.raw.push_traceback(raw, c"", 0);
-                let traceback = self.raw.bytes(-1).unwrap_or_default();
-                let traceback = String::from_utf8_lossy(traceback).into_owned();
-                self.raw.pop(1);
+                let traceback = self.traceback(raw);
                 Resumed::Failed(LuaError { traceback, ..self.take_error(raw, status, false) })
             }
         }
     }
 
     fn timeout(&mut self, raw: RawState) -> LuaError {
+        let traceback = self.traceback(raw);
+        LuaError { kind: LuaErrorKind::Timeout, message: Some("execution timeout".into()), traceback }
+    }
+
+    /// The calls of a coroutine that stopped.
+    fn traceback(&mut self, raw: RawState) -> String {
         self.raw.reserve(2);
         self.raw.push_traceback(raw, c"", 0);
         let traceback = String::from_utf8_lossy(self.raw.bytes(-1).unwrap_or_default()).into_owned();
         self.raw.pop(1);
-        LuaError { kind: LuaErrorKind::Timeout, message: Some("execution timeout".into()), traceback }
+        traceback
     }
 
     /// Gives a coroutine that waits its results, which `push` pushes. An error is raised where the script waits.
