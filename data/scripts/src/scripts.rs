@@ -99,17 +99,26 @@ impl ScriptFailure {
             (_, Some(text)) => format!("runtime error: {text}"),
             (_, None) => "unknown runtime error".to_owned(),
         };
-        let calls = calls(&error.traceback);
+        let calls = from_calls(&error.traceback);
         ScriptFailure { message: format!("Lua {noun} '{name}': [state-id {thread}] {what}{calls}.") }
     }
 }
 
-/// The calls of a traceback in one line: ` from a, b`.
-fn calls(traceback: &str) -> String {
-    let lines = traceback.lines().map(str::trim);
-    let calls: Vec<String> =
-        lines.filter(|line| !line.is_empty() && *line != "stack traceback:").map(of_line).collect();
+/// The calls of a traceback.
+fn calls(traceback: &str) -> impl Iterator<Item = &str> {
+    traceback.lines().map(str::trim).filter(|line| !line.is_empty() && *line != "stack traceback:")
+}
+
+/// The calls of a run that failed, in one line: ` from a, b`.
+fn from_calls(traceback: &str) -> String {
+    let calls: Vec<String> = calls(traceback).map(of_line).collect();
     if calls.is_empty() { String::new() } else { format!(" from {}", calls.join(", ")) }
+}
+
+/// The calls of a file that failed, in one line: `, called from a, b`.
+fn called_from(traceback: &str) -> String {
+    let calls: Vec<&str> = calls(traceback).collect();
+    if calls.is_empty() { String::new() } else { format!(", called from {}", calls.join(", ")) }
 }
 
 /// A call of a traceback as HAProxy writes it: a function without a name by its line.
@@ -389,9 +398,7 @@ fn run_file(cell: &StateCell, path: &str, text: &[u8], arguments: &[&str]) -> Re
     state.forget(file);
     called.map_err(|error| {
         let text = error.message.as_deref().unwrap_or("(the error is not a text)").to_owned();
-        let calls: Vec<&str> = error.traceback.lines().skip(1).map(str::trim).collect();
-        let from =
-            if calls.is_empty() { String::new() } else { format!(", called from {}", calls.join(", ")) };
+        let from = called_from(&error.traceback);
         match error.kind {
             LuaErrorKind::Memory => format!("Lua out of memory error: {text}"),
             _ => format!("Lua runtime error: {text}{from}"),
@@ -485,6 +492,13 @@ mod tests {
         assert_eq!(shown(LuaErrorKind::Runtime, None), format!("{begin} unknown runtime error {from}"));
         assert_eq!(shown(LuaErrorKind::Timeout, None), format!("{begin} execution timeout {from}"));
         assert_eq!(shown(LuaErrorKind::Memory, None), format!("{begin} out of memory error {from}"));
+    }
+
+    #[test]
+    fn files_that_fail_name_their_calls() {
+        let traceback = "\nstack traceback:\n\t[C]: in function 'error'\n\t/a.lua:4: in main chunk";
+        assert_eq!(called_from(traceback), ", called from [C]: in function 'error', /a.lua:4: in main chunk");
+        assert_eq!(called_from("\nstack traceback:"), "");
     }
 
     #[test]
