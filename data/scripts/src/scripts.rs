@@ -19,13 +19,20 @@ use crate::world::ScriptState;
 #[derive(Debug)]
 pub struct Scripts {
     resources: Arc<ScriptResources>,
-    /// The settings at the end of the configuration.
-    settings: OnceLock<ScriptSettings>,
+    started: OnceLock<Started>,
     /// The state of `lua-load`.
     shared: StateCell,
     /// The states of `lua-load-per-thread`. The first one is made while the configuration is read.
     own: Vec<StateCell>,
     loading: Mutex<LoadedFiles>,
+}
+
+/// Settings and workers at the end of the configuration.
+#[derive(Debug, Default)]
+struct Started {
+    settings: ScriptSettings,
+    /// The workers that share the state of `lua-load`.
+    workers: usize,
 }
 
 /// What later states of `lua-load-per-thread` need.
@@ -135,7 +142,7 @@ impl Scripts {
     pub fn new(resources: ScriptResources, workers: usize) -> Self {
         Scripts {
             resources: Arc::new(resources),
-            settings: OnceLock::new(),
+            started: OnceLock::new(),
             shared: StateCell::default(),
             own: (0..workers).map(|_| StateCell::default()).collect(),
             loading: Mutex::default(),
@@ -152,7 +159,7 @@ impl Scripts {
     /// # Errors
     /// The message of a script that failed.
     pub fn start(&self, settings: &ScriptSettings, workers: usize) -> Result<(), String> {
-        let _ = self.settings.set(settings.clone());
+        let _ = self.started.set(Started { settings: settings.clone(), workers });
         if self.is_empty() {
             return Ok(());
         }
@@ -184,8 +191,12 @@ impl Scripts {
         self.loading.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn started(&self) -> &Started {
+        self.started.get_or_init(Started::default)
+    }
+
     pub(crate) fn settings(&self) -> &ScriptSettings {
-        self.settings.get_or_init(ScriptSettings::default)
+        &self.started().settings
     }
 
     /// Makes a state if it is not there yet.
@@ -256,13 +267,18 @@ impl Scripts {
             (Some(burst), Some(left)) => Some(burst.min(left)),
             (burst, left) => burst.or(left),
         };
-        let workers = self.own.len().max(1) as u32;
-        let default = if place.own.is_some() { SLICE } else { (SLICE / workers).max(LEAST_SLICE) };
         let memory = match settings.megabytes {
             0 => usize::MAX,
             megabytes => (megabytes as usize) << 20,
         };
-        RunBounds { time, slice: settings.slice.unwrap_or(default), memory }
+        RunBounds { time, slice: self.slice(place.own), memory }
+    }
+
+    /// The instructions of a slice. Workers share those of the shared state.
+    fn slice(&self, own: Option<usize>) -> u32 {
+        let Started { settings, workers } = self.started();
+        let shared = || (SLICE / (*workers).max(1) as u32).max(LEAST_SLICE);
+        settings.slice.unwrap_or_else(|| own.map_or_else(shared, |_| SLICE))
     }
 
     /// Evaluates a fetch of a script.
@@ -499,6 +515,23 @@ mod tests {
         let traceback = "\nstack traceback:\n\t[C]: in function 'error'\n\t/a.lua:4: in main chunk";
         assert_eq!(called_from(traceback), ", called from [C]: in function 'error', /a.lua:4: in main chunk");
         assert_eq!(called_from("\nstack traceback:"), "");
+    }
+
+    #[test]
+    fn the_workers_share_a_slice() {
+        let slice = |workers, own| {
+            let resources = ScriptResources {
+                registry: Arc::default(),
+                patterns: Arc::default(),
+                token_keys: weir_expr::TokenKeys::new(),
+                variables: Arc::default(),
+            };
+            let scripts = Scripts::new(resources, 64);
+            scripts.start(&ScriptSettings::default(), workers).unwrap();
+            scripts.slice(own)
+        };
+        assert_eq!([1, 2, 4, 20, 64].map(|workers| slice(workers, None)), [10_000, 5_000, 2_500, 500, 500]);
+        assert_eq!(slice(64, Some(0)), 10_000);
     }
 
     #[test]
