@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use weir_config::scripts::{ModuleKind, ScriptAction, ScriptFile, ScriptHost, ScriptService};
+use weir_config::scripts::{ModuleKind, ScriptAction, ScriptFile, ScriptHost};
 use weir_expr::{Args, FetchResult, ScriptName, ScriptNames, Value};
 use weir_lua::{Coroutine, LuaError, LuaErrorKind, LuaReference, RunBounds};
 use weir_model::ScriptSettings;
@@ -470,10 +470,6 @@ impl ScriptHost for Scripts {
     fn action(&self, name: &str) -> Option<ScriptAction> {
         let Registered { rulesets, arguments, .. } = self.registered(FunctionKind::Action, name)?;
         Some(ScriptAction { name: weir_expr::expr::script::name_of(name), rulesets, arguments })
-    }
-
-    fn service(&self, _: &str) -> Option<ScriptService> {
-        None
     }
 }
 

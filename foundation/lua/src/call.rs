@@ -131,12 +131,6 @@ impl LuaStack<'_> {
         self.raw.push_integer(value);
     }
 
-    /// Pushes a number.
-    pub fn push_number(&self, value: f64) {
-        self.reserve(1);
-        self.raw.push_number(value);
-    }
-
     /// Pushes a string.
     pub fn push_bytes(&self, bytes: &[u8]) {
         self.reserve(1);
@@ -357,11 +351,6 @@ impl<'c, H: LuaHost> LuaCall<'c, H> {
             Some(_) => Misuse::argument(index, "number has no integer representation"),
             None => self.wrong_kind(index, "number"),
         })
-    }
-
-    /// A number argument.
-    pub fn expect_number(&self, index: i32) -> Result<f64, Misuse> {
-        self.number(index).ok_or_else(|| self.wrong_kind(index, "number"))
     }
 
     /// An argument that is a table.

@@ -125,11 +125,6 @@ impl RawState {
         unsafe { ffi::lua_pushinteger(self.pointer(), value) }
     }
 
-    pub(crate) fn push_number(self, value: f64) {
-        // SAFETY: the caller reserved a place.
-        unsafe { ffi::lua_pushnumber(self.pointer(), value) }
-    }
-
     pub(crate) fn push_bytes(self, bytes: &[u8]) {
         let start: *const c_char = bytes.as_ptr().cast();
         // SAFETY: Lua copies the bytes. The caller reserved a place.

@@ -16,9 +16,6 @@ pub trait ScriptHost: ScriptNames {
 
     /// The action with this name, with `lua.`.
     fn action(&self, name: &str) -> Option<ScriptAction>;
-
-    /// The service with this name, with `lua.`.
-    fn service(&self, name: &str) -> Option<ScriptService>;
 }
 
 /// A script to run.
@@ -51,14 +48,6 @@ pub struct ScriptAction {
     pub arguments: usize,
 }
 
-/// A service that a script registered.
-#[derive(Clone, Copy, Debug)]
-pub struct ScriptService {
-    pub name: ScriptName,
-    /// Whether it answers HTTP requests. Otherwise, it serves a TCP connection.
-    pub is_http: bool,
-}
-
 /// A host without scripts: for configurations that are read in parts, and for tests.
 #[derive(Clone, Copy, Debug)]
 pub struct NoScripts;
@@ -81,10 +70,6 @@ impl ScriptHost for NoScripts {
     fn prepend_path(&self, _: &str, _: ModuleKind) {}
 
     fn action(&self, _: &str) -> Option<ScriptAction> {
-        None
-    }
-
-    fn service(&self, _: &str) -> Option<ScriptService> {
         None
     }
 }
