@@ -40,6 +40,7 @@ pub(crate) fn new_state(
         resources: Arc::clone(resources),
         registry: Default::default(),
         classes: Default::default(),
+        tasks: Default::default(),
         is_loading: true.into(),
         expressions: Default::default(),
         fetch_names: resources.registry.fetches().iter().map(|decl| decl.name).collect(),

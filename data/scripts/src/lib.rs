@@ -27,4 +27,4 @@ pub use resources::ScriptResources;
 pub use run::{ScriptResult, ScriptRun, ScriptStep};
 pub use scripts::{ScriptFailure, Scripts};
 pub use target::{ScriptSide, ScriptTarget, VisitAll};
-pub use wait::{ScriptReply, ScriptWait};
+pub use wait::{ReceiveAmount, ScriptJob, ScriptReply, ScriptWait};

@@ -14,6 +14,9 @@ pub enum FunctionKind {
     Fetch,
     Converter,
     Action,
+    Task,
+    HttpService,
+    TcpService,
 }
 
 impl FunctionKind {
@@ -23,6 +26,9 @@ impl FunctionKind {
             FunctionKind::Fetch => "sample-fetch",
             FunctionKind::Converter => "converter",
             FunctionKind::Action => "function",
+            FunctionKind::Task => "task",
+            FunctionKind::HttpService => "applet http",
+            FunctionKind::TcpService => "applet tcp",
         }
     }
 }

@@ -12,6 +12,7 @@ use weir_model::ScriptSettings;
 use crate::api;
 use crate::registry::{FunctionKind, Registered};
 use crate::resources::ScriptResources;
+use crate::run::start_tasks;
 use crate::target::ScriptTarget;
 use crate::world::ScriptState;
 
@@ -62,7 +63,7 @@ struct StateCell {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     /// The number of the worker's own state, `None` for the shared one.
-    own: Option<usize>,
+    pub own: Option<usize>,
     pub function: LuaReference,
 }
 
@@ -97,9 +98,12 @@ pub struct ScriptFailure {
 }
 
 impl ScriptFailure {
-    pub(crate) fn new(kind: FunctionKind, name: ScriptName, thread: usize, error: &LuaError) -> Self {
-        let (noun, name) = (kind.noun(), weir_expr::expr::script::text_of(name));
-        let name = name.strip_prefix("lua.").unwrap_or(name);
+    pub(crate) fn new(kind: FunctionKind, name: Option<ScriptName>, thread: usize, error: &LuaError) -> Self {
+        let name = name.map(weir_expr::expr::script::text_of).map(|name| match kind {
+            FunctionKind::HttpService | FunctionKind::TcpService => format!(" '<{name}>'"),
+            _ => format!(" '{}'", name.strip_prefix("lua.").unwrap_or(name)),
+        });
+        let (noun, name) = (kind.noun(), name.unwrap_or_default());
         let what = match (error.kind, &error.message) {
             (LuaErrorKind::Timeout, _) => "execution timeout".to_owned(),
             (LuaErrorKind::Memory, _) => "out of memory error".to_owned(),
@@ -107,7 +111,7 @@ impl ScriptFailure {
             (_, None) => "unknown runtime error".to_owned(),
         };
         let calls = from_calls(&error.traceback);
-        ScriptFailure { message: format!("Lua {noun} '{name}': [state-id {thread}] {what}{calls}.") }
+        ScriptFailure { message: format!("Lua {noun}{name}: [state-id {thread}] {what}{calls}.") }
     }
 }
 
@@ -185,6 +189,16 @@ impl Scripts {
             state.host().is_loading.set(false);
         }
         Ok(())
+    }
+
+    /// Starts the tasks that scripts registered before this worker ran. Those of the shared state run on the first worker.
+    pub fn begin(self: &Arc<Self>, worker: usize) {
+        let shared = (worker == 0).then_some((None, &self.shared));
+        let own = self.own.get(worker).map(|cell| (Some(worker), cell));
+        for (own, cell) in shared.into_iter().chain(own) {
+            let tasks = lock(&cell.state).as_deref().map_or(Vec::new(), |state| state.host().take_tasks());
+            start_tasks(self, own, tasks);
+        }
     }
 
     fn loading(&self) -> MutexGuard<'_, LoadedFiles> {
@@ -283,7 +297,7 @@ impl Scripts {
 
     /// Evaluates a fetch of a script.
     pub fn fetch(
-        &self,
+        self: &Arc<Self>,
         worker: usize,
         name: ScriptName,
         args: &Args,
@@ -305,12 +319,14 @@ impl Scripts {
             },
             |results| api::read_result(results),
         );
+        let tasks = state.host().take_tasks();
         drop(state);
+        start_tasks(self, place.own, tasks);
         match called {
             Ok(value) => FetchResult::from(value),
             Err(error) => {
-                let failure = ScriptFailure::new(FunctionKind::Fetch, name, place.thread(), &error);
-                self.report(target, &failure);
+                let failure = ScriptFailure::new(FunctionKind::Fetch, Some(name), place.thread(), &error);
+                self.report(Some(target), &failure);
                 FetchResult::Missing
             }
         }
@@ -318,7 +334,7 @@ impl Scripts {
 
     /// Evaluates a converter of a script.
     pub fn convert(
-        &self,
+        self: &Arc<Self>,
         worker: usize,
         name: ScriptName,
         value: Value<'static>,
@@ -339,20 +355,22 @@ impl Scripts {
             },
             |results| api::read_result(results),
         );
+        let tasks = state.host().take_tasks();
         drop(state);
+        start_tasks(self, place.own, tasks);
         match called {
             Ok(value) => value,
             Err(error) => {
-                let failure = ScriptFailure::new(FunctionKind::Converter, name, place.thread(), &error);
-                self.report(target, &failure);
+                let failure = ScriptFailure::new(FunctionKind::Converter, Some(name), place.thread(), &error);
+                self.report(Some(target), &failure);
                 None
             }
         }
     }
 
     /// Reports a failure of a script, as an alert of its stream.
-    pub(crate) fn report(&self, target: &mut dyn ScriptTarget, failure: &ScriptFailure) {
-        let has_logger = self.settings().logs && target.log(1, &failure.message);
+    pub(crate) fn report(&self, target: Option<&mut (dyn ScriptTarget + 'static)>, failure: &ScriptFailure) {
+        let has_logger = self.settings().logs && target.is_some_and(|target| target.log(1, &failure.message));
         api::print_message(self.settings(), 1, &failure.message, has_logger);
     }
 
@@ -493,8 +511,9 @@ mod tests {
             traceback: traceback.to_owned(),
         };
         let name = weir_expr::expr::script::name_of("lua.f");
-        let shown =
-            |kind, message| ScriptFailure::new(FunctionKind::Fetch, name, 2, &error(kind, message)).message;
+        let shown = |kind, message| {
+            ScriptFailure::new(FunctionKind::Fetch, Some(name), 2, &error(kind, message)).message
+        };
         let from = "from [C]: in function 'error', /a.lua:4: in function line 3.";
         let begin = "Lua sample-fetch 'f': [state-id 2]";
         assert_eq!(

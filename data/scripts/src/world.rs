@@ -27,6 +27,8 @@ pub(crate) struct World {
     pub resources: Arc<ScriptResources>,
     pub registry: FunctionRegistry,
     pub classes: OnceCell<Classes>,
+    /// Tasks that were registered and did not start yet.
+    pub tasks: RefCell<Vec<NewTask>>,
     /// Whether the configuration is being read: only then functions are registered.
     pub is_loading: Cell<bool>,
     /// Expressions of `txn.f` and `txn.c`, by text. An error is kept, too.
@@ -34,6 +36,21 @@ pub(crate) struct World {
     /// The names of fetches and converters, in the order of their methods.
     pub fetch_names: Vec<&'static str>,
     pub converter_names: Vec<&'static str>,
+}
+
+/// A task that did not start yet.
+#[derive(Debug)]
+pub(crate) struct NewTask {
+    pub function: LuaReference,
+    /// `None` for nil.
+    pub arguments: Vec<Option<LuaReference>>,
+}
+
+impl NewTask {
+    /// The kept values.
+    pub(crate) fn references(&self) -> impl Iterator<Item = LuaReference> {
+        std::iter::once(self.function).chain(self.arguments.iter().copied().flatten())
+    }
 }
 
 /// The metatables of objects.
@@ -58,6 +75,11 @@ impl LuaHost for World {
 }
 
 impl World {
+    /// Takes the tasks that did not start yet.
+    pub(crate) fn take_tasks(&self) -> Vec<NewTask> {
+        self.tasks.take()
+    }
+
     /// The classes. They are made before any script runs.
     pub(crate) fn classes(&self) -> &Classes {
         self.classes.get().expect("a state has its classes")

@@ -144,6 +144,9 @@ impl Station {
             self.live.record.peers.sections.iter().for_each(|section| section.start());
         }
         weir_logs::forward::start(&self.live.record.events.forwards);
+        if let Some(scripts) = &instance.hooks.scripts {
+            scripts.begin(worker);
+        }
         if let Some(checks) = &self.live.record.checks {
             checks.start();
         }

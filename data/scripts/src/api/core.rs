@@ -9,13 +9,14 @@ use weir_model::{RulesetSet, ScriptPrinting, ScriptSettings};
 use super::{ApiCall, ApiMember, ApiResult, table};
 use crate::registry::{FunctionKind, Registered, ruleset};
 use crate::wait::ScriptWait;
-use crate::world::{ScriptState, World};
+use crate::world::{NewTask, ScriptState, World};
 
 const FUNCTIONS: &[ApiMember] = &[
     ("register_action", register_action),
     ("register_fetches", |call| register(call, FunctionKind::Fetch, "register_fetches")),
     ("register_converters", |call| register(call, FunctionKind::Converter, "register_converters")),
     ("register_init", register_init),
+    ("register_task", register_task),
     ("log", log),
     ("Debug", |call| write_message(call, 7, 1)),
     ("Info", |call| write_message(call, 6, 1)),
@@ -54,7 +55,6 @@ const NOT_YET: &[&str] = &[
     "register_cli",
     "register_filter",
     "register_service",
-    "register_task",
     "set_map",
     "set_nice",
     "tcp",
@@ -177,6 +177,28 @@ fn register_init(call: &ApiCall<'_>) -> ApiResult {
     call.results(0)
 }
 
+/// `core.register_task(function [, up to four arguments])`.
+fn register_task(call: &ApiCall<'_>) -> ApiResult {
+    if call.count() == 0 {
+        return Err(Misuse::text("register_task: <func> argument is required"));
+    }
+    call.expect_function(1)?;
+    if call.count() > 5 {
+        return Err(Misuse::text("register_task: no more that 4 optional arguments may be provided"));
+    }
+    let mut tasks = call.host().tasks.borrow_mut();
+    if tasks.len() >= MOST_NEW_TASKS {
+        return Err(Misuse::text("register_task: too many tasks at once"));
+    }
+    let keep = |index: i32| {
+        call.push_value(index);
+        call.keep()
+    };
+    let arguments = (2..=call.count()).map(|index| (!call.is_nil(index)).then(|| keep(index))).collect();
+    tasks.push(NewTask { function: keep(1), arguments });
+    call.results(0)
+}
+
 /// The level of a message in an argument.
 pub(super) fn level_of(call: &ApiCall<'_>, index: i32) -> Result<u8, Misuse> {
     let level = call.expect_integer(index)?;
@@ -251,3 +273,5 @@ fn tokenize(call: &ApiCall<'_>) -> ApiResult {
 
 /// How long a stalled reader of the error output may hold up a message, in milliseconds.
 const PATIENCE_MS: u32 = 0;
+/// The most tasks that one run, or the reading of the configuration, may register.
+const MOST_NEW_TASKS: usize = 10_000;

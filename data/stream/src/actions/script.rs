@@ -57,7 +57,8 @@ impl StreamAction for RunScript {
 fn verdict(stream: &mut Stream, rule: RuleContext<'_>, result: ScriptResult) -> Verdict {
     let closes = |by| Verdict::Stop(StreamError::close(by, rule.during()));
     match result {
-        ScriptResult::Continue => Verdict::Next,
+        // An error in the script was logged, and the next rule follows, as in HAProxy.
+        ScriptResult::Continue | ScriptResult::Failed => Verdict::Next,
         ScriptResult::Stop => Verdict::Accept,
         ScriptResult::Error => Verdict::Stop(StreamError::error(500, By::Internal, rule.during())),
         ScriptResult::Abort => closes(By::Proxy),

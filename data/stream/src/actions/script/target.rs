@@ -1,19 +1,20 @@
 //! Streams as scripts see them, and the functions of scripts on streams.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use weir_expr::pattern::regex::Regex;
 use weir_expr::{ArgKind, Args, Context, FetchResult, ScriptName, Value};
 use weir_http::Head;
+use weir_sched::Tick;
 use weir_scripts::{
     ScriptReply, ScriptResult, ScriptRun, ScriptSide, ScriptStep, ScriptTarget, Scripts, VisitAll,
 };
 
-use crate::actions::{self, process::pause};
-use crate::deadlines::While;
-use crate::ending::During;
-use crate::stream::{PhaseResult, Stream};
+use crate::actions;
+use crate::deadlines::{Waits, While};
+use crate::drive::DriveStep;
+use crate::ending::{By, During};
+use crate::stream::{PhaseResult, Stream, StreamError};
 
 /// The scripts of the process.
 pub(crate) fn scripts(stream: &Stream) -> Option<Arc<Scripts>> {
@@ -51,24 +52,45 @@ pub(crate) async fn act(
         ScriptRun::of_action(&scripts, weir_sched::worker_index(), name, arguments, stream)
     });
     let Some(mut run) = run else { return Ok(ScriptResult::Continue) };
-    loop {
-        match run.step(stream) {
-            ScriptStep::Ended(result) => return Ok(result),
-            ScriptStep::Pause => {
-                weir_sched::yield_now().await;
-                stream.entry.resumed();
-                stream.check_alive()?;
-            }
-            ScriptStep::Sleep(time) => {
-                // The time runs from now on, not from the beginning of the scheduling round.
-                let passed_us = (weir_sched::precise_ns() / 1_000).saturating_sub(weir_sched::now_us());
-                let time = time.min(LONGEST) + Duration::from_micros(passed_us);
-                let time = While::pause(time, weir_sched::now());
-                pause(stream, time, during).await?;
-            }
-        }
-    }
+    let ended = stream
+        .drive(
+            While::until(Tick::NEVER),
+            |stream, _| loop {
+                match run.step(Some(stream)) {
+                    ScriptStep::Ended(result) => return Ok(DriveStep::Done(result)),
+                    ScriptStep::Pause => return Ok(DriveStep::Wait(YIELD)),
+                    ScriptStep::Wait(at) => return rest(stream, at, during),
+                    ScriptStep::Receive(_) | ScriptStep::Send(_) | ScriptStep::Answer(_) => {
+                        run.refuse("an action has no client of its own");
+                    }
+                }
+            },
+            |_, _, _| Ok(ScriptResult::Continue),
+        )
+        .await;
+    stream.response.body.resume_at(None);
+    ended
 }
+
+/// A wait of a script until a time, or until something wakes the task. Neither side can time out meanwhile.
+pub(super) fn rest<T>(stream: &mut Stream, at: Tick, during: During) -> PhaseResult<DriveStep<T>> {
+    if stream.client.is_broken() {
+        return Err(StreamError::close(By::Client, during));
+    }
+    stream.hold_little();
+    stream.response.body.resume_at(Some(at));
+    Ok(DriveStep::Wait(Waits { withheld: true, ..Waits::default() }))
+}
+
+/// Other tasks run first.
+pub(super) const YIELD: Waits = Waits {
+    client_sends: false,
+    client_takes: false,
+    server_sends: false,
+    server_takes: false,
+    withheld: false,
+    yields: true,
+};
 
 impl ScriptTarget for Stream {
     fn number(&self) -> i64 {
@@ -164,6 +186,3 @@ pub(crate) fn prepare(stream: &mut Stream, reply: ScriptReply) {
     let reason = reason.map(|reason| String::from_utf8_lossy(&reason).into_owned());
     stream.reply_phase().prepare_script_reply(status, reason.as_deref(), &headers, body);
 }
-
-/// The longest sleep of a script.
-const LONGEST: Duration = Duration::from_secs(24 * 3600);
