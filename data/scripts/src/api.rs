@@ -1,5 +1,6 @@
 //! The API that scripts see: `core`, `act`, and the classes of objects.
 
+mod applet;
 mod converters;
 mod core;
 mod fetches;
@@ -15,8 +16,10 @@ use weir_lua::{CallEnd, Function, LuaCall, LuaReference, LuaStack, LuaState, Mis
 use weir_model::ScriptSettings;
 
 pub(crate) use self::core::print_message;
+pub(crate) use applet::{push_http, push_tcp};
 pub(crate) use values::{push_arguments, push_value, read_result};
 
+use crate::logger::ScriptLogger;
 use crate::resources::ScriptResources;
 use crate::target::ScriptTarget;
 use crate::world::{Classes, ScriptState, World};
@@ -33,11 +36,13 @@ pub(crate) fn new_state(
     thread: u32,
     settings: &ScriptSettings,
     resources: &Arc<ScriptResources>,
+    logger: &Arc<ScriptLogger>,
 ) -> Result<ScriptState, String> {
     let world = World {
         thread,
         settings: settings.clone(),
         resources: Arc::clone(resources),
+        logger: Arc::clone(logger),
         registry: Default::default(),
         classes: Default::default(),
         tasks: Default::default(),
@@ -58,6 +63,8 @@ pub(crate) fn new_state(
         converters: converters::class(&mut state),
         string_converters: converters::class(&mut state),
         http: class(&mut state, "HTTP", http::METHODS),
+        applet_http: class(&mut state, "AppletHTTP", applet::HTTP_METHODS),
+        applet_tcp: class(&mut state, "AppletTCP", applet::TCP_METHODS),
         reply: class(&mut state, "Reply", reply::METHODS),
     };
     let _ = state.host().classes.set(classes);
@@ -105,13 +112,28 @@ fn push_functions(stack: &LuaStack<'_>, members: &[ApiMember]) {
 /// The metatable of a class with these methods.
 fn class(state: &mut ScriptState, name: &'static str, methods: &[ApiMember]) -> LuaReference {
     state.with_stack(|stack| {
-        stack.push_table(0, 2);
+        stack.push_table(0, 3);
         push_functions(stack, methods);
         stack.set_field(b"__index");
-        stack.push_bytes(name.as_bytes());
-        stack.set_field(b"__name");
+        name_class(stack, name);
         stack.keep()
     })
+}
+
+/// Gives the metatable at the top the name of its class, for `tostring`.
+fn name_class(stack: &LuaStack<'_>, name: &'static str) {
+    stack.push_bytes(name.as_bytes());
+    stack.set_field(b"__name");
+    stack.push_function::<World>(text_of_object, 0);
+    stack.set_field(b"__tostring");
+}
+
+/// `tostring(object)`: `HAProxy class` and its name.
+fn text_of_object(call: &ApiCall<'_>) -> ApiResult {
+    call.push_class_name(1);
+    let name = String::from_utf8_lossy(call.bytes(-1).unwrap_or_default()).into_owned();
+    call.push_bytes(format!("HAProxy class {name}").as_bytes());
+    call.results(1)
 }
 
 /// Runs `act` with the stream of the run, if it is the one with this number.

@@ -14,6 +14,8 @@
 //! The specification is the Lua API of HAProxy (`doc/lua-api`); a member that is missing raises an error with its name.
 
 mod api;
+mod calls;
+mod logger;
 mod registry;
 mod resources;
 mod run;

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use weir_config::rules::sets;
+use weir_config::scripts::ServiceKind;
 use weir_expr::ScriptName;
 use weir_lua::LuaReference;
 use weir_model::RulesetSet;
@@ -20,6 +21,14 @@ pub enum FunctionKind {
 }
 
 impl FunctionKind {
+    /// The kind of a service.
+    pub(crate) fn of_service(kind: ServiceKind) -> Self {
+        match kind {
+            ServiceKind::Http => FunctionKind::HttpService,
+            ServiceKind::Tcp => FunctionKind::TcpService,
+        }
+    }
+
     /// The name in messages.
     pub fn noun(self) -> &'static str {
         match self {

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use weir_config::scripts::ServiceKind;
 use weir_expr::ScriptName;
 use weir_lua::{Coroutine, LuaKind, LuaStack, Misuse, Resumed};
 use weir_sched::{Class, Tick, WorkKind};
 
+use crate::api;
 use crate::registry::FunctionKind;
 use crate::scripts::{Entry, Place, ScriptFailure, Scripts};
 use crate::target::ScriptTarget;
@@ -42,15 +44,15 @@ pub enum ScriptStep {
     Pause,
     /// Go on at this time, or once something woke the task.
     Wait(Tick),
-    /// Go on with these bytes ([`ScriptRun::give`]).
-    Receive(ReceiveAmount),
+    /// Go on with these bytes ([`ScriptRun::give`]), or without them after this time.
+    Receive(ReceiveAmount, Tick),
     /// Go on once the client took the bytes ([`ScriptRun::sent`]).
     Send(Vec<u8>),
     /// Go on once the response began ([`ScriptRun::began`]). The body of the reply is empty.
     Answer(Box<ScriptReply>),
 }
 
-/// What a run waits for by itself.
+/// A wait that the run does by itself.
 #[derive(Debug)]
 enum Waiting {
     Until(Tick),
@@ -96,6 +98,26 @@ impl ScriptRun {
         Some(ScriptRun::new(scripts, place, coroutine, FunctionKind::Action, Some(name)))
     }
 
+    /// A run of a service. `None` if no script registered it in a state of this worker.
+    pub fn of_service(
+        scripts: &Arc<Scripts>,
+        worker: usize,
+        name: ScriptName,
+        kind: ServiceKind,
+        target: &mut dyn ScriptTarget,
+    ) -> Option<ScriptRun> {
+        let function = FunctionKind::of_service(kind);
+        let place = scripts.place(worker, function, name)?;
+        let mut state = scripts.hold(place);
+        let classes = *state.host().classes();
+        let coroutine = state.begin(place.function, |stack| match kind {
+            ServiceKind::Http => api::push_http(stack, &classes, target),
+            ServiceKind::Tcp => api::push_tcp(stack, &classes, target.number()),
+        });
+        drop(state);
+        Some(ScriptRun::new(scripts, place, coroutine, function, Some(name)))
+    }
+
     /// A run of a task.
     fn of_task(scripts: &Arc<Scripts>, own: Option<usize>, task: NewTask) -> ScriptRun {
         let place = Place { own, function: task.function };
@@ -123,6 +145,7 @@ impl ScriptRun {
         let settings = scripts.settings();
         let limit = match kind {
             FunctionKind::Task => settings.task,
+            FunctionKind::HttpService | FunctionKind::TcpService => settings.service,
             _ => settings.session,
         };
         let scripts = Arc::clone(scripts);
@@ -149,7 +172,7 @@ impl ScriptRun {
                 Resumed::Failed(error) => {
                     let failure = ScriptFailure::new(self.kind, self.name, self.place.thread(), &error);
                     self.end();
-                    self.scripts.report(target, &failure);
+                    self.scripts.report(&failure);
                     return ScriptStep::Ended(ScriptResult::Failed);
                 }
                 Resumed::Waits(wait) => wait,
@@ -159,11 +182,17 @@ impl ScriptRun {
                     self.end();
                     return ScriptStep::Ended(ScriptResult::Done(reply));
                 }
+                ScriptWait::End => {
+                    self.end();
+                    return ScriptStep::Ended(ScriptResult::Continue);
+                }
                 ScriptWait::Others => {
                     self.settle(|_| Ok(()));
                     return ScriptStep::Pause;
                 }
-                ScriptWait::Receive(amount) => return ScriptStep::Receive(amount),
+                ScriptWait::Receive(amount, time) => {
+                    return ScriptStep::Receive(amount, time.map_or(Tick::NEVER, after));
+                }
                 ScriptWait::Send(bytes) => return ScriptStep::Send(bytes),
                 ScriptWait::Answer(reply) => return ScriptStep::Answer(reply),
                 ScriptWait::Sleep(time) => self.waiting = Some(Waiting::Until(after(time))),
@@ -173,7 +202,7 @@ impl ScriptRun {
         ScriptStep::Pause
     }
 
-    /// Goes on with what the run waits for. `None` once the script can go on.
+    /// Goes on with the wait of the run. `None` once the script can go on.
     fn wait(&mut self) -> Option<Tick> {
         match self.waiting.take()? {
             Waiting::Until(at) if at > weir_sched::now() => {
@@ -274,8 +303,8 @@ pub(crate) fn start_tasks(scripts: &Arc<Scripts>, own: Option<usize>, tasks: Vec
                         weir_sched::wait(at).await;
                     }
                     ScriptStep::Pause => weir_sched::yield_now().await,
-                    // These waits belong to services, whose objects need a stream.
-                    ScriptStep::Receive(_) | ScriptStep::Send(_) | ScriptStep::Answer(_) => return,
+                    // These waits belong to services. Their objects need a stream.
+                    ScriptStep::Receive(..) | ScriptStep::Send(_) | ScriptStep::Answer(_) => return,
                 }
             }
         });

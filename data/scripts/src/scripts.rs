@@ -4,23 +4,23 @@ use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use weir_config::scripts::{ModuleKind, ScriptAction, ScriptFile, ScriptHost};
-use weir_expr::{Args, FetchResult, ScriptName, ScriptNames, Value};
+use weir_config::scripts::{ModuleKind, ScriptAction, ScriptFile, ScriptHost, ServiceKind};
+use weir_expr::{ScriptName, ScriptNames};
 use weir_lua::{Coroutine, LuaError, LuaErrorKind, LuaReference, RunBounds};
 use weir_model::ScriptSettings;
 
 use crate::api;
+use crate::logger::ScriptLogger;
 use crate::registry::{FunctionKind, Registered};
 use crate::resources::ScriptResources;
-use crate::run::start_tasks;
-use crate::target::ScriptTarget;
-use crate::world::ScriptState;
+use crate::world::{NewTask, ScriptState};
 
 /// The scripts of a configuration, and their states.
 #[derive(Debug)]
 pub struct Scripts {
     resources: Arc<ScriptResources>,
     started: OnceLock<Started>,
+    logger: Arc<ScriptLogger>,
     /// The state of `lua-load`.
     shared: StateCell,
     /// The states of `lua-load-per-thread`. The first one is made while the configuration is read.
@@ -147,6 +147,7 @@ impl Scripts {
         Scripts {
             resources: Arc::new(resources),
             started: OnceLock::new(),
+            logger: Arc::default(),
             shared: StateCell::default(),
             own: (0..workers).map(|_| StateCell::default()).collect(),
             loading: Mutex::default(),
@@ -191,14 +192,9 @@ impl Scripts {
         Ok(())
     }
 
-    /// Starts the tasks that scripts registered before this worker ran. Those of the shared state run on the first worker.
-    pub fn begin(self: &Arc<Self>, worker: usize) {
-        let shared = (worker == 0).then_some((None, &self.shared));
-        let own = self.own.get(worker).map(|cell| (Some(worker), cell));
-        for (own, cell) in shared.into_iter().chain(own) {
-            let tasks = lock(&cell.state).as_deref().map_or(Vec::new(), |state| state.host().take_tasks());
-            start_tasks(self, own, tasks);
-        }
+    /// Sets the loggers of the global section. Until then, messages of scripts are only printed.
+    pub fn log_to(&self, log: impl Fn(u8, &str) -> bool + Send + Sync + 'static) {
+        self.logger.set(Box::new(log));
     }
 
     fn loading(&self) -> MutexGuard<'_, LoadedFiles> {
@@ -223,7 +219,7 @@ impl Scripts {
     ) -> Result<(), String> {
         let mut place = lock(&cell.state);
         if place.is_none() {
-            let mut state = api::new_state(thread as u32, settings, &self.resources)?;
+            let mut state = api::new_state(thread as u32, settings, &self.resources, &self.logger)?;
             for (pattern, kind) in paths {
                 api::prepend_path(&mut state, pattern, *kind);
             }
@@ -244,6 +240,17 @@ impl Scripts {
             return Some(Place { own: Some(worker), function: registered.function });
         }
         find(&self.shared).map(|registered| Place { own: None, function: registered.function })
+    }
+
+    /// Takes the tasks that scripts registered before this worker ran, with the numbers of their states. Those of the shared state run on the
+    /// first worker.
+    pub(crate) fn take_tasks(&self, worker: usize) -> Vec<(Option<usize>, Vec<NewTask>)> {
+        let shared = (worker == 0).then_some((None, &self.shared));
+        let own = self.own.get(worker).map(|cell| (Some(worker), cell));
+        let tasks = |cell: &StateCell| {
+            lock(&cell.state).as_deref().map_or(Vec::new(), |state| state.host().take_tasks())
+        };
+        shared.into_iter().chain(own).map(|(own, cell)| (own, tasks(cell))).collect()
     }
 
     fn cell(&self, place: Place) -> &StateCell {
@@ -295,82 +302,10 @@ impl Scripts {
         settings.slice.unwrap_or_else(|| own.map_or_else(shared, |_| SLICE))
     }
 
-    /// Evaluates a fetch of a script.
-    pub fn fetch(
-        self: &Arc<Self>,
-        worker: usize,
-        name: ScriptName,
-        args: &Args,
-        target: &mut (dyn ScriptTarget + 'static),
-    ) -> FetchResult<'static> {
-        // An expression of a script does not run scripts: its own state is in use.
-        let Some(_entry) = Entry::new() else { return FetchResult::Missing };
-        let Some(place) = self.place(worker, FunctionKind::Fetch, name) else { return FetchResult::Missing };
-        let number = target.number();
-        let mut state = self.hold(place);
-        let class = state.host().classes().txn;
-        let called = state.call(
-            place.function,
-            Some(&mut *target),
-            self.bounds(place, None),
-            |stack| {
-                stack.push_object(class, number);
-                api::push_arguments(stack, args);
-            },
-            |results| api::read_result(results),
-        );
-        let tasks = state.host().take_tasks();
-        drop(state);
-        start_tasks(self, place.own, tasks);
-        match called {
-            Ok(value) => FetchResult::from(value),
-            Err(error) => {
-                let failure = ScriptFailure::new(FunctionKind::Fetch, Some(name), place.thread(), &error);
-                self.report(Some(target), &failure);
-                FetchResult::Missing
-            }
-        }
-    }
-
-    /// Evaluates a converter of a script.
-    pub fn convert(
-        self: &Arc<Self>,
-        worker: usize,
-        name: ScriptName,
-        value: Value<'static>,
-        args: &Args,
-        target: &mut (dyn ScriptTarget + 'static),
-    ) -> Option<Value<'static>> {
-        let _entry = Entry::new()?;
-        let place = self.place(worker, FunctionKind::Converter, name)?;
-        let mut state = self.hold(place);
-        let keeps = state.host().settings.keeps_booleans == Some(true);
-        let called = state.call(
-            place.function,
-            Some(&mut *target),
-            self.bounds(place, None),
-            |stack| {
-                api::push_value(stack, &value, keeps);
-                api::push_arguments(stack, args);
-            },
-            |results| api::read_result(results),
-        );
-        let tasks = state.host().take_tasks();
-        drop(state);
-        start_tasks(self, place.own, tasks);
-        match called {
-            Ok(value) => value,
-            Err(error) => {
-                let failure = ScriptFailure::new(FunctionKind::Converter, Some(name), place.thread(), &error);
-                self.report(Some(target), &failure);
-                None
-            }
-        }
-    }
-
-    /// Reports a failure of a script, as an alert of its stream.
-    pub(crate) fn report(&self, target: Option<&mut (dyn ScriptTarget + 'static)>, failure: &ScriptFailure) {
-        let has_logger = self.settings().logs && target.is_some_and(|target| target.log(1, &failure.message));
+    /// Reports a failure of a script.
+    pub(crate) fn report(&self, failure: &ScriptFailure) {
+        // As in HAProxy, an error in the log and an alert on the terminal.
+        let has_logger = self.settings().logs && self.logger.log(3, &failure.message);
         api::print_message(self.settings(), 1, &failure.message, has_logger);
     }
 
@@ -488,6 +423,11 @@ impl ScriptHost for Scripts {
     fn action(&self, name: &str) -> Option<ScriptAction> {
         let Registered { rulesets, arguments, .. } = self.registered(FunctionKind::Action, name)?;
         Some(ScriptAction { name: weir_expr::expr::script::name_of(name), rulesets, arguments })
+    }
+
+    fn service(&self, name: &str, kind: ServiceKind) -> Option<ScriptName> {
+        self.registered(FunctionKind::of_service(kind), name)?;
+        Some(weir_expr::expr::script::name_of(name))
     }
 }
 

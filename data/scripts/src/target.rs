@@ -28,6 +28,9 @@ pub trait ScriptTarget {
     /// The head of a message and its received bytes, if rules may still change it.
     fn head(&mut self, side: ScriptSide) -> Option<(&mut Head, &[u8])>;
 
+    /// The length of the request's body. 0 for a chunked body that did not arrive completely.
+    fn body_length(&mut self) -> u64;
+
     /// Called after a change of `Host`, which an absolute target follows. False if it cannot.
     fn follow_host(&mut self) -> bool;
 

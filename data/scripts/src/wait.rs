@@ -15,10 +15,12 @@ pub enum ScriptWait {
     Others,
     /// `txn:done`: the function does not go on.
     Done(Option<Box<ScriptReply>>),
+    /// `core.done`: the function ends here.
+    End,
     /// Work that does not concern the stream.
     Job(Box<dyn ScriptJob>),
-    /// A service reads from its client.
-    Receive(ReceiveAmount),
+    /// A service reads from its client, perhaps only for so long.
+    Receive(ReceiveAmount, Option<Duration>),
     /// A service sends to its client.
     Send(Vec<u8>),
     /// A service begins its response. The body of the reply is not used.
@@ -46,12 +48,12 @@ impl fmt::Debug for dyn ScriptJob {
 /// How much a service reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiveAmount {
-    /// A line with its end, or what is left at the end.
+    /// A line with its end, or the rest without one.
     Line,
     /// So many bytes, or fewer at the end.
     Exactly(usize),
-    /// So many bytes at most, once there is one.
-    Some(usize),
+    /// The received bytes, without waiting.
+    There,
     /// Everything up to the end.
     All,
 }

@@ -8,6 +8,7 @@ use weir_expr::Expr;
 use weir_lua::{LuaHost, LuaReference, LuaState};
 use weir_model::ScriptSettings;
 
+use crate::logger::ScriptLogger;
 use crate::registry::FunctionRegistry;
 use crate::resources::ScriptResources;
 use crate::target::ScriptTarget;
@@ -25,6 +26,7 @@ pub(crate) struct World {
     pub thread: u32,
     pub settings: ScriptSettings,
     pub resources: Arc<ScriptResources>,
+    pub logger: Arc<ScriptLogger>,
     pub registry: FunctionRegistry,
     pub classes: OnceCell<Classes>,
     /// Tasks that were registered and did not start yet.
@@ -54,7 +56,7 @@ impl NewTask {
 }
 
 /// The metatables of objects.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Classes {
     pub txn: LuaReference,
     pub fetches: LuaReference,
@@ -64,6 +66,8 @@ pub(crate) struct Classes {
     /// `txn.sc`: every result is a text.
     pub string_converters: LuaReference,
     pub http: LuaReference,
+    pub applet_http: LuaReference,
+    pub applet_tcp: LuaReference,
     pub reply: LuaReference,
     /// The methods of `txn`, behind its fields.
     pub txn_methods: LuaReference,

@@ -271,6 +271,31 @@ impl LuaStack<'_> {
         number
     }
 
+    /// Removes the value at the top and attaches it to the object below it. Scripts cannot change it.
+    pub fn attach(&self) {
+        self.assert_table(-2);
+        self.assert_free(1);
+        self.raw.set_by_pointer(-2, ptr::from_ref(&ATTACHED).cast());
+    }
+
+    /// Pushes the value that is attached to the object at `index`, or nil.
+    pub fn push_attached(&self, index: i32) {
+        self.assert_table(index);
+        self.reserve(1);
+        self.raw.push_by_pointer(index, ptr::from_ref(&ATTACHED).cast());
+    }
+
+    /// Pushes the name of the class of an object (`__name`), or nil.
+    pub fn push_class_name(&self, index: i32) {
+        self.reserve(2);
+        if !self.raw.push_metatable(index) {
+            return self.raw.push_nil();
+        }
+        self.raw.push_bytes(b"__name");
+        self.raw.push_value_of_key(-2);
+        self.raw.remove(-2);
+    }
+
     /// Removes `count` values from the top.
     pub fn pop(&self, count: i32) {
         self.assert_free(count);
@@ -404,3 +429,5 @@ impl<H: LuaHost> Drop for Lent<'_, H> {
 
 /// The key of an object's number: an address that scripts do not have.
 static NUMBER: u8 = 0;
+/// The key of the value that is attached to an object.
+static ATTACHED: u8 = 1;

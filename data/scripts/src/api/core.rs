@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use weir_config::scripts::ServiceKind;
 use weir_formats::CivilTime;
 use weir_lua::{LuaKind, Misuse};
 use weir_model::{RulesetSet, ScriptPrinting, ScriptSettings};
@@ -17,6 +18,7 @@ const FUNCTIONS: &[ApiMember] = &[
     ("register_converters", |call| register(call, FunctionKind::Converter, "register_converters")),
     ("register_init", register_init),
     ("register_task", register_task),
+    ("register_service", register_service),
     ("log", log),
     ("Debug", |call| write_message(call, 7, 1)),
     ("Info", |call| write_message(call, 6, 1)),
@@ -25,6 +27,7 @@ const FUNCTIONS: &[ApiMember] = &[
     ("sleep", |call| sleep(call, 1_000)),
     ("msleep", |call| sleep(call, 1)),
     ("yield", |call| call.wait(ScriptWait::Others)),
+    ("done", |call| call.wait(ScriptWait::End)),
     ("now", now),
     ("tokenize", tokenize),
 ];
@@ -38,7 +41,6 @@ const NOT_YET: &[&str] = &[
     "del_acl",
     "del_map",
     "disable_legacy_mailers",
-    "done",
     "event_sub",
     "frontends",
     "get_info",
@@ -54,7 +56,6 @@ const NOT_YET: &[&str] = &[
     "rfc850_date",
     "register_cli",
     "register_filter",
-    "register_service",
     "set_map",
     "set_nice",
     "tcp",
@@ -111,7 +112,7 @@ fn missing_member(call: &ApiCall<'_>) -> ApiResult {
 fn needs_loading(call: &ApiCall<'_>, name: &str) -> Result<(), Misuse> {
     match call.host().is_loading.get() {
         true => Ok(()),
-        false => Err(Misuse::text(format!("'{name}' is only available while the configuration is read"))),
+        false => Err(Misuse::text(format!("{name}: not available outside of body context"))),
     }
 }
 
@@ -177,6 +178,27 @@ fn register_init(call: &ApiCall<'_>) -> ApiResult {
     call.results(0)
 }
 
+/// `core.register_service(name, "http" or "tcp", function)`.
+fn register_service(call: &ApiCall<'_>) -> ApiResult {
+    if call.count() != 3 {
+        return Err(Misuse::text("'register_service' needs 3 arguments"));
+    }
+    needs_loading(call, "register_service")?;
+    let (name, environment) = (name(call)?, call.expect_bytes(2)?);
+    call.expect_function(3)?;
+    let kinds = [ServiceKind::Http, ServiceKind::Tcp];
+    let Some(kind) = kinds.iter().find(|kind| kind.name().as_bytes() == environment) else {
+        let environment = String::from_utf8_lossy(environment);
+        return Err(Misuse::text(format!(
+            "Lua service environment '{environment}' is unknown. 'tcp' or 'http' are expected."
+        )));
+    };
+    call.push_value(3);
+    let registered = Registered { function: call.keep(), rulesets: RulesetSet::of(&[]), arguments: 0 };
+    call.host().registry.add(FunctionKind::of_service(*kind), &name, registered);
+    call.results(0)
+}
+
 /// `core.register_task(function [, up to four arguments])`.
 fn register_task(call: &ApiCall<'_>) -> ApiResult {
     if call.count() == 0 {
@@ -212,9 +234,9 @@ fn log(call: &ApiCall<'_>) -> ApiResult {
 
 fn write_message(call: &ApiCall<'_>, level: u8, index: i32) -> ApiResult {
     let text = String::from_utf8_lossy(call.expect_bytes(index)?).into_owned();
-    let settings = &call.host().settings;
-    let logged = call.with_target(|target, _| settings.logs && target.log(level, &text));
-    print_message(settings, level, &text, logged == Some(true));
+    let World { settings, logger, .. } = call.host();
+    let has_logger = settings.logs && logger.log(level, &text);
+    print_message(settings, level, &text, has_logger);
     call.results(0)
 }
 

@@ -3,7 +3,7 @@
 use weir_expr::Location;
 use weir_expr::pattern::regex::Regex;
 use weir_http::{Head, NoRoom};
-use weir_lua::Misuse;
+use weir_lua::{LuaStack, Misuse};
 
 use super::{ApiCall, ApiMember, ApiResult, on_stream};
 use crate::target::ScriptSide::{self, Request, Response};
@@ -44,33 +44,39 @@ fn head(target: &mut dyn ScriptTarget, side: ScriptSide) -> Result<(&mut Head, &
     target.head(side).ok_or(Misuse::text(missing))
 }
 
-/// All fields: a table of names in lower case, each a table of its values from index 0 on.
 fn headers(call: &ApiCall<'_>, side: ScriptSide) -> ApiResult {
     on_stream(call, number_of(call)?, |target, stack| {
         let (head, raw) = head(target, side)?;
-        stack.push_table(0, head.len());
-        for (name, value) in head.fields(raw) {
-            let name = name.to_ascii_lowercase();
-            stack.push_field(-1, &name);
-            if stack.is_nil(-1) {
-                stack.push_table(0, 1);
-                stack.push_bytes(value);
-                stack.set_index(0);
-                // The nil stays below the new table.
-                stack.push_value(-3);
-                stack.push_value(-2);
-                stack.set_field(&name);
-                stack.pop(3);
-            } else {
-                let next = stack.length(-1) as i64 + 1;
-                stack.push_bytes(value);
-                stack.set_index(next);
-                stack.pop(1);
-            }
-        }
+        push_fields(stack, head, raw);
         Ok(())
     })?;
     call.results(1)
+}
+
+/// Pushes all fields: a table of names in lower case, each a table of its values from index 0 on. `Connection` belongs to the connection, not to
+/// the message, as in HAProxy.
+pub(super) fn push_fields(stack: &LuaStack<'_>, head: &Head, raw: &[u8]) {
+    stack.push_table(0, head.len());
+    let fields = head.fields(raw).filter(|(name, _)| !name.eq_ignore_ascii_case(b"connection"));
+    for (name, value) in fields {
+        let name = name.to_ascii_lowercase();
+        stack.push_field(-1, &name);
+        if stack.is_nil(-1) {
+            stack.push_table(0, 1);
+            stack.push_bytes(value);
+            stack.set_index(0);
+            // The nil stays below the new table.
+            stack.push_value(-3);
+            stack.push_value(-2);
+            stack.set_field(&name);
+            stack.pop(3);
+        } else {
+            let next = stack.length(-1) as i64 + 1;
+            stack.push_bytes(value);
+            stack.set_index(next);
+            stack.pop(1);
+        }
+    }
 }
 
 /// An edit of a field: the head, its received bytes, the name and the value.

@@ -141,9 +141,14 @@ pub(super) fn read_reply(call: &ApiCall<'_>, index: i32) -> Result<ScriptReply, 
     reply.body = call.bytes(-1).unwrap_or_default().to_vec();
     call.push_field(index, b"headers");
     if call.kind(-1) == LuaKind::Table {
-        call.each_pair(-1, |stack| read_header(stack, &mut reply))?;
+        read_headers(call, &mut reply)?;
     }
     Ok(reply)
+}
+
+/// Adds the headers of the table at the top.
+pub(super) fn read_headers(stack: &LuaStack<'_>, reply: &mut ScriptReply) -> Result<(), Misuse> {
+    stack.each_pair(-1, |stack| read_header(stack, reply))
 }
 
 /// One pair of the headers: a name, and its value or a table of values.

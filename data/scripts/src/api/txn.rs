@@ -46,6 +46,7 @@ pub(super) fn class(state: &mut ScriptState) -> LuaReference {
         stack.push_table(0, 1);
         stack.push_function::<World>(index, 0);
         stack.set_field(b"__index");
+        super::name_class(stack, "TXN");
         stack.keep()
     })
 }
@@ -87,14 +88,22 @@ fn number_of(call: &ApiCall<'_>) -> Result<i64, Misuse> {
     call.object(1, call.host().classes().txn).ok_or_else(|| call.wrong_kind(1, "TXN"))
 }
 
+/// The stream of an object that has variables: a transaction, or the client of a service.
+fn number_with_variables(call: &ApiCall<'_>) -> Result<i64, Misuse> {
+    let classes = call.host().classes();
+    let of_applet =
+        || [classes.applet_http, classes.applet_tcp].iter().find_map(|class| call.object(1, *class));
+    call.object(1, classes.txn).or_else(of_applet).ok_or_else(|| call.wrong_kind(1, "TXN"))
+}
+
 /// The name of a variable in argument 2.
 fn variable(call: &ApiCall<'_>) -> Result<String, Misuse> {
     let name = call.expect_bytes(2)?;
     String::from_utf8(name.to_vec()).map_err(|_| Misuse::argument(2, "the name of a variable expected"))
 }
 
-fn value_of_variable(call: &ApiCall<'_>) -> ApiResult {
-    let (number, name) = (number_of(call)?, variable(call)?);
+pub(super) fn value_of_variable(call: &ApiCall<'_>) -> ApiResult {
+    let (number, name) = (number_with_variables(call)?, variable(call)?);
     let world = call.host();
     let keeps = world.settings.keeps_booleans == Some(true);
     on_stream(call, number, |target, stack| {
@@ -108,8 +117,8 @@ fn value_of_variable(call: &ApiCall<'_>) -> ApiResult {
     call.results(1)
 }
 
-fn set_var(call: &ApiCall<'_>) -> ApiResult {
-    let (number, name) = (number_of(call)?, variable(call)?);
+pub(super) fn set_var(call: &ApiCall<'_>) -> ApiResult {
+    let (number, name) = (number_with_variables(call)?, variable(call)?);
     // Nil unsets the variable.
     let value = match call.kind(3) {
         LuaKind::Nil | LuaKind::None => None,
@@ -133,8 +142,8 @@ fn set_var(call: &ApiCall<'_>) -> ApiResult {
     call.results(1)
 }
 
-fn unset_var(call: &ApiCall<'_>) -> ApiResult {
-    let (number, name) = (number_of(call)?, variable(call)?);
+pub(super) fn unset_var(call: &ApiCall<'_>) -> ApiResult {
+    let (number, name) = (number_with_variables(call)?, variable(call)?);
     let world = call.host();
     let is_unset = on_stream(call, number, |target, _| {
         let found = world.resources.variables.find(&name);

@@ -1,5 +1,6 @@
 //! `lua.<name>`: an action that a script registered.
 
+pub(super) mod service;
 pub(super) mod target;
 
 use weir_config::rules::{action, sets};

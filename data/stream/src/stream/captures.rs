@@ -1,5 +1,6 @@
 //! State that few streams have: the unique ID, captured headers and cookies for the log, and verified passwords.
 
+use weir_expr::ScriptName;
 use weir_expr::context::CaptureSide;
 
 use super::password_verdicts::PasswordVerdicts;
@@ -21,6 +22,8 @@ struct StreamCaptures {
     set_cookies: Vec<Box<[u8]>>,
     /// The first failure of an engine (SPOE), for the timeline.
     engine_failure: Option<Box<str>>,
+    /// The service of a script that responds.
+    service: Option<ScriptName>,
 }
 
 /// The captures of the request or the response.
@@ -65,6 +68,16 @@ impl CapturedValues {
     /// The stream's password verdicts, created on the first call.
     pub(crate) fn passwords_mut(&mut self) -> &mut PasswordVerdicts {
         &mut self.0.get_or_insert_default().passwords
+    }
+
+    /// The service of a script that responds.
+    pub(crate) fn service(&self) -> Option<ScriptName> {
+        self.0.as_ref()?.service
+    }
+
+    /// Keeps the service of a script that responds.
+    pub(crate) fn keep_service(&mut self, name: ScriptName) {
+        self.0.get_or_insert_default().service = Some(name);
     }
 
     /// Keeps the value of a `Set-Cookie` field for the response.

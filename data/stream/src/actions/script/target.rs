@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weir_expr::pattern::regex::Regex;
 use weir_expr::{ArgKind, Args, Context, FetchResult, ScriptName, Value};
-use weir_http::Head;
+use weir_http::{BodySize, Head};
 use weir_sched::Tick;
 use weir_scripts::{
     ScriptReply, ScriptResult, ScriptRun, ScriptSide, ScriptStep, ScriptTarget, Scripts, VisitAll,
@@ -59,8 +59,8 @@ pub(crate) async fn act(
                 match run.step(Some(stream)) {
                     ScriptStep::Ended(result) => return Ok(DriveStep::Done(result)),
                     ScriptStep::Pause => return Ok(DriveStep::Wait(YIELD)),
-                    ScriptStep::Wait(at) => return rest(stream, at, during),
-                    ScriptStep::Receive(_) | ScriptStep::Send(_) | ScriptStep::Answer(_) => {
+                    ScriptStep::Wait(at) => return Ok(DriveStep::Wait(waits_until(stream, at, during)?)),
+                    ScriptStep::Receive(..) | ScriptStep::Send(_) | ScriptStep::Answer(_) => {
                         run.refuse("an action has no client of its own");
                     }
                 }
@@ -73,13 +73,13 @@ pub(crate) async fn act(
 }
 
 /// A wait of a script until a time, or until something wakes the task. Neither side can time out meanwhile.
-pub(super) fn rest<T>(stream: &mut Stream, at: Tick, during: During) -> PhaseResult<DriveStep<T>> {
+pub(super) fn waits_until(stream: &mut Stream, at: Tick, during: During) -> PhaseResult<Waits> {
     if stream.client.is_broken() {
         return Err(StreamError::close(By::Client, during));
     }
     stream.hold_little();
     stream.response.body.resume_at(Some(at));
-    Ok(DriveStep::Wait(Waits { withheld: true, ..Waits::default() }))
+    Ok(Waits { withheld: true, ..Waits::default() })
 }
 
 /// Other tasks run first.
@@ -136,6 +136,17 @@ impl ScriptTarget for Stream {
                 Some(self.response.message.edit())
             }
             _ => None,
+        }
+    }
+
+    fn body_length(&mut self) -> u64 {
+        match BodySize::of_request(&self.request.message.head) {
+            BodySize::Known(length) => length,
+            _ => {
+                self.request.message.detach(&mut self.client);
+                self.request.body.inspect(&mut self.client);
+                if self.request.body.is_complete() { self.request.body.payload() } else { 0 }
+            }
         }
     }
 
