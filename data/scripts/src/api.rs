@@ -9,6 +9,7 @@ mod reply;
 mod txn;
 mod values;
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use weir_config::scripts::ModuleKind;
@@ -45,6 +46,8 @@ pub(crate) fn new_state(
         logger: Arc::clone(logger),
         registry: Default::default(),
         classes: Default::default(),
+        private: Default::default(),
+        wake_ms: Default::default(),
         tasks: Default::default(),
         is_loading: true.into(),
         expressions: Default::default(),
@@ -69,7 +72,7 @@ pub(crate) fn new_state(
     };
     let _ = state.host().classes.set(classes);
     core::install(&mut state, thread);
-    install_constants(&mut state, b"act", ACT);
+    install_constants(&mut state, b"act", ACT, &[("wake_time", core::wake_time)]);
     Ok(state)
 }
 
@@ -85,9 +88,14 @@ const ACT: &[(&str, i64)] = &[
     ("INVALID", 7),
 ];
 
-fn install_constants(state: &mut ScriptState, name: &[u8], constants: &[(&str, i64)]) {
+fn install_constants(
+    state: &mut ScriptState,
+    name: &[u8],
+    constants: &[(&str, i64)],
+    functions: &[ApiMember],
+) {
     let stack = state.stack();
-    stack.push_table(0, constants.len());
+    push_functions(&stack, functions);
     for (name, value) in constants {
         stack.push_integer(*value);
         stack.set_field(name.as_bytes());
@@ -134,6 +142,18 @@ fn text_of_object(call: &ApiCall<'_>) -> ApiResult {
     let name = String::from_utf8_lossy(call.bytes(-1).unwrap_or_default()).into_owned();
     call.push_bytes(format!("HAProxy class {name}").as_bytes());
     call.results(1)
+}
+
+/// Checks the number of arguments of a function. A method has its object among them.
+fn expect_count(call: &ApiCall<'_>, allowed: RangeInclusive<i32>, name: &str) -> Result<(), Misuse> {
+    if allowed.contains(&call.arguments()) {
+        return Ok(());
+    }
+    let (least, most) = (allowed.start(), allowed.end());
+    Err(Misuse::text(match least == most {
+        true => format!("'{name}' needs {least} arguments"),
+        false => format!("'{name}' needs between {least} and {most} arguments"),
+    }))
 }
 
 /// Runs `act` with the stream of the run, if it is the one with this number.

@@ -47,7 +47,7 @@ impl Scripts {
             Ok(value) => FetchResult::from(value),
             Err(error) => {
                 let failure = ScriptFailure::new(FunctionKind::Fetch, Some(name), place.thread(), &error);
-                self.report(&failure);
+                self.report(Some(target), FunctionKind::Fetch, &failure);
                 FetchResult::Missing
             }
         }
@@ -83,7 +83,7 @@ impl Scripts {
             Ok(value) => value,
             Err(error) => {
                 let failure = ScriptFailure::new(FunctionKind::Converter, Some(name), place.thread(), &error);
-                self.report(&failure);
+                self.report(Some(target), FunctionKind::Converter, &failure);
                 None
             }
         }

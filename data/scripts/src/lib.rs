@@ -16,6 +16,7 @@
 mod api;
 mod calls;
 mod logger;
+mod private;
 mod registry;
 mod resources;
 mod run;
@@ -28,5 +29,5 @@ pub use registry::FunctionKind;
 pub use resources::ScriptResources;
 pub use run::{ScriptResult, ScriptRun, ScriptStep};
 pub use scripts::{ScriptFailure, Scripts};
-pub use target::{ScriptSide, ScriptTarget, VisitAll};
+pub use target::{RequestLinePart, ScriptSide, ScriptTarget, StreamSetting, VisitAll};
 pub use wait::{ReceiveAmount, ScriptJob, ScriptReply, ScriptWait};

@@ -20,6 +20,8 @@ use crate::world::NewTask;
 pub enum ScriptResult {
     /// The next rule follows.
     Continue,
+    /// The action runs again, at this time at the latest, or once something woke the task.
+    Again(Tick),
     /// No further rules.
     Stop,
     /// An error of the proxy.
@@ -69,6 +71,8 @@ pub struct ScriptRun {
     /// `None` for a task.
     name: Option<ScriptName>,
     waiting: Option<Waiting>,
+    /// `act.wake_time`.
+    wake: Tick,
     /// How long it has computed.
     computed: Duration,
     /// How long it may.
@@ -149,8 +153,17 @@ impl ScriptRun {
             _ => settings.session,
         };
         let scripts = Arc::clone(scripts);
-        let coroutine = Some(coroutine);
-        ScriptRun { scripts, place, coroutine, kind, name, waiting: None, computed: Duration::ZERO, limit }
+        ScriptRun {
+            scripts,
+            place,
+            coroutine: Some(coroutine),
+            kind,
+            name,
+            waiting: None,
+            wake: Tick::NEVER,
+            computed: Duration::ZERO,
+            limit,
+        }
     }
 
     /// Runs until the script ends or waits.
@@ -164,7 +177,7 @@ impl ScriptRun {
             };
             let wait = match resumed {
                 Resumed::Returned(count) => {
-                    let result = self.results(|stack| read_result(stack, count));
+                    let result = self.results(|stack| read_result(stack, count, self.wake));
                     self.end();
                     return ScriptStep::Ended(result.unwrap_or(ScriptResult::Continue));
                 }
@@ -172,7 +185,7 @@ impl ScriptRun {
                 Resumed::Failed(error) => {
                     let failure = ScriptFailure::new(self.kind, self.name, self.place.thread(), &error);
                     self.end();
-                    self.scripts.report(&failure);
+                    self.scripts.report(target, self.kind, &failure);
                     return ScriptStep::Ended(ScriptResult::Failed);
                 }
                 Resumed::Waits(wait) => wait,
@@ -261,6 +274,9 @@ impl ScriptRun {
         let resumed = state.resume(coroutine, target, bounds);
         self.computed += began.elapsed();
         let tasks = state.host().take_tasks();
+        if let Some(ms) = state.host().wake_ms.take() {
+            self.wake = weir_sched::now().after(ms);
+        }
         drop(state);
         start_tasks(&self.scripts, self.place.own, tasks);
         Some(resumed)
@@ -321,12 +337,13 @@ fn after(time: Duration) -> Tick {
 }
 
 /// The result of an action: its last value, an integer of `act`.
-fn read_result(stack: &LuaStack<'_>, count: i32) -> ScriptResult {
+fn read_result(stack: &LuaStack<'_>, count: i32, wake: Tick) -> ScriptResult {
     if count == 0 || !matches!(stack.kind(-1), LuaKind::Integer | LuaKind::Float) {
         return ScriptResult::Continue;
     }
     match stack.integer(-1) {
         Some(1) => ScriptResult::Stop,
+        Some(2) => ScriptResult::Again(wake),
         Some(3) => ScriptResult::Error,
         Some(4) => ScriptResult::Done(None),
         Some(5) => ScriptResult::Deny,

@@ -13,6 +13,7 @@ use crate::api;
 use crate::logger::ScriptLogger;
 use crate::registry::{FunctionKind, Registered};
 use crate::resources::ScriptResources;
+use crate::target::ScriptTarget;
 use crate::world::{NewTask, ScriptState};
 
 /// The scripts of a configuration, and their states.
@@ -120,10 +121,11 @@ fn calls(traceback: &str) -> impl Iterator<Item = &str> {
     traceback.lines().map(str::trim).filter(|line| !line.is_empty() && *line != "stack traceback:")
 }
 
-/// The calls of a run that failed, in one line: ` from a, b`.
+/// The calls of a run that failed, in one line: ` from a, b`. Three dots stand for calls that tail calls replaced.
 fn from_calls(traceback: &str) -> String {
     let calls: Vec<String> = calls(traceback).map(of_line).collect();
-    if calls.is_empty() { String::new() } else { format!(" from {}", calls.join(", ")) }
+    let calls = calls.join(", ").replace(", (...tail calls...)", " ...");
+    if calls.is_empty() { String::new() } else { format!(" from {calls}") }
 }
 
 /// The calls of a file that failed, in one line: `, called from a, b`.
@@ -132,8 +134,14 @@ fn called_from(traceback: &str) -> String {
     if calls.is_empty() { String::new() } else { format!(", called from {}", calls.join(", ")) }
 }
 
-/// A call of a traceback as HAProxy writes it: a function without a name by its line.
+/// A call of a traceback as HAProxy writes it: a function without a name by its line, one of a library by its kind.
 fn of_line(call: &str) -> String {
+    if let Some((place, name)) = call.split_once("in function '") {
+        return match name.rsplit_once('.') {
+            Some((_, field)) => format!("{place}in field '{field}"),
+            None => format!("{place}in global '{name}"),
+        };
+    }
     let Some((place, function)) = call.split_once("in function <") else { return call.to_owned() };
     match function.strip_suffix('>').and_then(|function| function.rsplit_once(':')) {
         Some((_, line)) => format!("{place}in function line {line}"),
@@ -261,6 +269,9 @@ impl Scripts {
     pub(crate) fn hold(&self, place: Place) -> Held<'_> {
         let cell = self.cell(place);
         let mut state = Held(lock(&cell.state));
+        for ended in state.host().private.take_ended() {
+            state.forget(ended);
+        }
         let orphans = std::mem::take(&mut *lock(&cell.orphans));
         for orphan in orphans {
             state.end(orphan, self.bounds(place, None));
@@ -302,10 +313,21 @@ impl Scripts {
         settings.slice.unwrap_or_else(|| own.map_or_else(shared, |_| SLICE))
     }
 
-    /// Reports a failure of a script.
-    pub(crate) fn report(&self, failure: &ScriptFailure) {
+    /// Reports a failure of a script: to the loggers of the stream's proxy, or for a service or a task to those of the global section.
+    pub(crate) fn report(
+        &self,
+        target: Option<&mut (dyn ScriptTarget + 'static)>,
+        kind: FunctionKind,
+        failure: &ScriptFailure,
+    ) {
+        let is_of_process =
+            matches!(kind, FunctionKind::Task | FunctionKind::HttpService | FunctionKind::TcpService);
         // As in HAProxy, an error in the log and an alert on the terminal.
-        let has_logger = self.settings().logs && self.logger.log(3, &failure.message);
+        let log = || match target.filter(|_| !is_of_process) {
+            Some(target) => target.log(3, &failure.message),
+            None => self.logger.log(3, &failure.message),
+        };
+        let has_logger = self.settings().logs && log();
         api::print_message(self.settings(), 1, &failure.message, has_logger);
     }
 
@@ -454,7 +476,7 @@ mod tests {
         let shown = |kind, message| {
             ScriptFailure::new(FunctionKind::Fetch, Some(name), 2, &error(kind, message)).message
         };
-        let from = "from [C]: in function 'error', /a.lua:4: in function line 3.";
+        let from = "from [C]: in global 'error', /a.lua:4: in function line 3.";
         let begin = "Lua sample-fetch 'f': [state-id 2]";
         assert_eq!(
             shown(LuaErrorKind::Runtime, Some("/a.lua:4: x")),

@@ -9,6 +9,7 @@ use weir_lua::{LuaHost, LuaReference, LuaState};
 use weir_model::ScriptSettings;
 
 use crate::logger::ScriptLogger;
+use crate::private::PrivateData;
 use crate::registry::FunctionRegistry;
 use crate::resources::ScriptResources;
 use crate::target::ScriptTarget;
@@ -29,6 +30,9 @@ pub(crate) struct World {
     pub logger: Arc<ScriptLogger>,
     pub registry: FunctionRegistry,
     pub classes: OnceCell<Classes>,
+    pub private: PrivateData,
+    /// `act.wake_time` of the run, if it was called since the run was resumed.
+    pub wake_ms: Cell<Option<u64>>,
     /// Tasks that were registered and did not start yet.
     pub tasks: RefCell<Vec<NewTask>>,
     /// Whether the configuration is being read: only then functions are registered.

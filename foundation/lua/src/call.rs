@@ -324,6 +324,7 @@ impl LuaStack<'_> {
 pub struct LuaCall<'c, H: LuaHost> {
     stack: LuaStack<'c>,
     shared: &'c Shared<H>,
+    arguments: i32,
 }
 
 impl<H: LuaHost> std::fmt::Debug for LuaCall<'_, H> {
@@ -342,7 +343,12 @@ impl<'c, H: LuaHost> Deref for LuaCall<'c, H> {
 
 impl<'c, H: LuaHost> LuaCall<'c, H> {
     pub(crate) fn new(raw: RawState, shared: &'c Shared<H>) -> Self {
-        LuaCall { stack: LuaStack::new(raw), shared }
+        LuaCall { stack: LuaStack::new(raw), shared, arguments: raw.top() }
+    }
+
+    /// The number of arguments. Further values on the stack are those that the function pushed.
+    pub fn arguments(&self) -> i32 {
+        self.arguments
     }
 
     /// The number that the function was registered with.
@@ -353,6 +359,11 @@ impl<'c, H: LuaHost> LuaCall<'c, H> {
     /// The state's host.
     pub fn host(&self) -> &'c H {
         &self.shared.host
+    }
+
+    /// Forgets a kept value.
+    pub fn forget(&self, reference: LuaReference) {
+        self.stack.raw.forget(reference.0);
     }
 
     /// Calls `act` with the target of the run and the stack. `None` without a target: at load time, and in finalizers.

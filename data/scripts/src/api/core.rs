@@ -7,7 +7,7 @@ use weir_formats::CivilTime;
 use weir_lua::{LuaKind, Misuse};
 use weir_model::{RulesetSet, ScriptPrinting, ScriptSettings};
 
-use super::{ApiCall, ApiMember, ApiResult, table};
+use super::{ApiCall, ApiMember, ApiResult, expect_count, table};
 use crate::registry::{FunctionKind, Registered, ruleset};
 use crate::wait::ScriptWait;
 use crate::world::{NewTask, ScriptState, World};
@@ -234,10 +234,15 @@ fn log(call: &ApiCall<'_>) -> ApiResult {
 
 fn write_message(call: &ApiCall<'_>, level: u8, index: i32) -> ApiResult {
     let text = String::from_utf8_lossy(call.expect_bytes(index)?).into_owned();
-    let World { settings, logger, .. } = call.host();
-    let has_logger = settings.logs && logger.log(level, &text);
-    print_message(settings, level, &text, has_logger);
+    write_message_of(call.host(), level, &text);
     call.results(0)
+}
+
+/// Logs and prints a message.
+pub(super) fn write_message_of(world: &World, level: u8, text: &str) {
+    let World { settings, logger, .. } = world;
+    let has_logger = settings.logs && logger.log(level, text);
+    print_message(settings, level, text, has_logger);
 }
 
 /// Prints a message of a script to the error output, where the settings want it.
@@ -263,6 +268,15 @@ pub(crate) fn print_message(settings: &ScriptSettings, level: u8, text: &str, ha
 fn sleep(call: &ApiCall<'_>, unit_ms: u64) -> ApiResult {
     let count = u64::try_from(call.expect_integer(1)?).unwrap_or(0);
     call.wait(ScriptWait::Sleep(Duration::from_millis(count.saturating_mul(unit_ms))))
+}
+
+/// `act.wake_time(milliseconds)`, also as a method: when an action that returns `act.YIELD` runs again.
+pub(super) fn wake_time(call: &ApiCall<'_>) -> ApiResult {
+    let index = if call.kind(1) == LuaKind::Table { 2 } else { 1 };
+    expect_count(call, index..=index, "wake_time")?;
+    let ms = call.expect_integer(index)?;
+    call.host().wake_ms.set(u64::try_from(ms).ok().filter(|ms| *ms > 0));
+    call.results(0)
 }
 
 /// `core.now()`: a table with `sec` and `usec`.
