@@ -11,7 +11,7 @@ mod values;
 use std::sync::Arc;
 
 use weir_config::scripts::ModuleKind;
-use weir_lua::{CallEnd, Function, LuaCall, LuaReference, LuaStack, LuaState, Misuse};
+use weir_lua::{CallEnd, Function, LuaCall, LuaReference, LuaStack, LuaState, MemoryBudget, Misuse};
 use weir_model::ScriptSettings;
 
 pub(crate) use self::core::print_message;
@@ -33,6 +33,7 @@ pub(crate) fn new_state(
     thread: u32,
     settings: &ScriptSettings,
     resources: &Arc<ScriptResources>,
+    memory: &Arc<MemoryBudget>,
 ) -> Result<ScriptState, String> {
     let world = World {
         thread,
@@ -45,7 +46,7 @@ pub(crate) fn new_state(
         fetch_names: resources.registry.fetches().iter().map(|decl| decl.name).collect(),
         converter_names: weir_expr::converters::all().iter().map(|row| row.name).collect(),
     };
-    let mut state = LuaState::new(world).map_err(|error| error.to_string())?;
+    let mut state = LuaState::new(world, Arc::clone(memory)).map_err(|error| error.to_string())?;
     for library in ["base", "coroutine"].into_iter().chain(settings.libraries.iter().copied()) {
         state.open_library(library);
     }

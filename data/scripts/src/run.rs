@@ -1,7 +1,7 @@
 //! Runs of functions on a stream.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use weir_expr::ScriptName;
 use weir_lua::{Coroutine, LuaKind, LuaStack, Resumed};
@@ -52,6 +52,8 @@ pub struct ScriptRun {
     computed: Duration,
     /// How long it may.
     limit: Option<Duration>,
+    /// Whether it has used a slice.
+    is_long: bool,
 }
 
 impl ScriptRun {
@@ -82,6 +84,7 @@ impl ScriptRun {
             name,
             computed: Duration::ZERO,
             limit: scripts.settings().session,
+            is_long: false,
         })
     }
 
@@ -90,11 +93,10 @@ impl ScriptRun {
         let Some(coroutine) = &mut self.coroutine else { return ScriptStep::Ended(ScriptResult::Continue) };
         let _entry = Entry::new();
         let mut state = self.scripts.hold(self.place);
-        let bounds =
-            self.scripts.bounds(self.place, self.limit.map(|limit| limit.saturating_sub(self.computed)));
-        let began = Instant::now();
+        let left = self.limit.map(|limit| limit.saturating_sub(self.computed));
+        let bounds = self.scripts.bounds(self.place, left, self.is_long);
         let resumed = state.resume(coroutine, Some(&mut *target), bounds);
-        self.computed += began.elapsed();
+        self.computed += state.computed();
         match resumed {
             Resumed::Returned(count) => {
                 let result = state.results(coroutine, |stack| read_result(stack, count));
@@ -102,7 +104,10 @@ impl ScriptRun {
                 self.end();
                 ScriptStep::Ended(result)
             }
-            Resumed::Interrupted => ScriptStep::Pause,
+            Resumed::Interrupted => {
+                self.is_long = true;
+                ScriptStep::Pause
+            }
             Resumed::Waits(ScriptWait::Others) => {
                 state.settle(coroutine, |_| Ok(()));
                 ScriptStep::Pause

@@ -15,7 +15,6 @@ use crate::failure::Misuse;
 use crate::raw::{REGISTRY, RawState};
 use crate::shared::{LuaHost, LuaReference, Shared};
 
-pub(crate) use function::hook;
 use function::trampoline;
 pub use function::{CallEnd, Function};
 
@@ -382,7 +381,7 @@ impl<'c, H: LuaHost> LuaCall<'c, H> {
     /// # Errors
     /// If the script is at a place that cannot wait: a fetch, a converter, a comparison of `table.sort`.
     pub fn wait(&self, wait: H::Wait) -> Result<CallEnd, Misuse> {
-        if !self.stack.raw.is_yieldable() || self.shared.current.get() != Some(self.stack.raw) {
+        if !self.stack.raw.is_yieldable() || !self.shared.limits.is_driven(self.stack.raw) {
             return Err(Misuse::text("attempt to yield from outside a coroutine"));
         }
         self.shared.wait.set(Some(wait));
