@@ -60,6 +60,7 @@ pub(crate) fn new_state(
         http: class(&mut state, "HTTP", http::METHODS),
         reply: class(&mut state, "Reply", reply::METHODS),
     };
+    state.with_stack(|stack| classes.metatables().into_iter().for_each(|class| stack.hide_class(class)));
     let _ = state.host().classes.set(classes);
     core::install(&mut state, thread);
     install_constants(&mut state, b"act", ACT);

@@ -52,6 +52,23 @@ pub(crate) struct Classes {
     pub txn_methods: LuaReference,
 }
 
+impl Classes {
+    /// All metatables.
+    pub(crate) fn metatables(&self) -> [LuaReference; 7] {
+        let Classes {
+            txn,
+            fetches,
+            string_fetches,
+            converters,
+            string_converters,
+            http,
+            reply,
+            txn_methods: _,
+        } = self;
+        [txn, fetches, string_fetches, converters, string_converters, http, reply].map(|class| *class)
+    }
+}
+
 impl LuaHost for World {
     type Target = dyn ScriptTarget;
     type Wait = ScriptWait;

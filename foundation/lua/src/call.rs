@@ -11,6 +11,7 @@ use std::ptr::{self, NonNull};
 use mlua_sys as ffi;
 
 use crate::failure::Misuse;
+use crate::library::hide;
 
 use crate::raw::{REGISTRY, RawState};
 use crate::shared::{LuaHost, LuaReference, Shared};
@@ -228,6 +229,14 @@ impl LuaStack<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Hides a metatable from scripts: they see a copy of its methods. Every class of objects is hidden, so that scripts cannot give it a finalizer.
+    pub fn hide_class(&self, class: LuaReference) {
+        self.push_reference(class);
+        self.assert_table(-1);
+        hide(self.raw);
+        self.raw.pop(1);
     }
 
     /// Gives the table at the top the metatable below the reference.

@@ -22,6 +22,7 @@
 mod call;
 mod clock;
 mod failure;
+mod frame;
 mod hook;
 mod library;
 mod limits;

@@ -200,5 +200,45 @@ impl RunLimits {
     }
 }
 
+/// Counts the steps of a function in C or Rust, and looks at the time now and then.
+#[derive(Clone, Copy)]
+pub(crate) struct Steps<'l> {
+    limits: &'l RunLimits,
+    left: u32,
+}
+
+impl<'l> Steps<'l> {
+    pub(crate) fn new(raw: RawState) -> Steps<'l> {
+        Steps { limits: RunLimits::of(raw), left: STEPS }
+    }
+
+    /// Counts a step. True if the run is late.
+    #[inline]
+    pub(crate) fn is_late(&mut self) -> bool {
+        self.left -= 1;
+        self.left == 0 && self.look()
+    }
+
+    /// Counts several steps. True if the run is late.
+    pub(crate) fn is_late_after(&mut self, steps: usize) -> bool {
+        self.left = self.left.saturating_sub(u32::try_from(steps).unwrap_or(u32::MAX)).max(1);
+        self.is_late()
+    }
+
+    #[cold]
+    fn look(&mut self) -> bool {
+        self.left = STEPS;
+        self.limits.clock.is_late()
+    }
+
+    /// Ends the run: its coroutine raises an error. The error is at the top of the stack then.
+    pub(crate) fn expire(self, raw: RawState) {
+        self.limits.expire(raw);
+        self.limits.push_timeout(raw);
+    }
+}
+
 /// The text of a run's end.
 pub(crate) const TIMEOUT: &str = "execution timeout";
+/// Steps between two looks at the clock: some microseconds.
+const STEPS: u32 = 1_000;

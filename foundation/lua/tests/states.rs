@@ -323,6 +323,33 @@ fn objects_cannot_be_forged() {
 }
 
 #[test]
+fn scripts_do_not_see_the_metatable_of_a_hidden_class() {
+    fn make(call: &LuaCall<'_, Counter>) -> Result<CallEnd, Misuse> {
+        call.push_object(*CLASS.get().unwrap(), 42);
+        call.results(1)
+    }
+    static CLASS: std::sync::OnceLock<LuaReference> = std::sync::OnceLock::new();
+    let mut state = state();
+    let class = state.with_stack(|stack| {
+        stack.push_table(0, 1);
+        stack.push_bytes(b"Thing");
+        stack.set_field(b"__name");
+        stack.keep()
+    });
+    CLASS.set(class).unwrap();
+    state.with_stack(|stack| stack.hide_class(class));
+    add(&mut state, "make", make);
+    // A finalizer of the class would run without hooks.
+    let text = "local seen = {getmetatable(make()), debug.getmetatable(make())}
+         for i = 1, 2 do seen[i].__gc = function() while true do end end end
+         assert(not pcall(setmetatable, make(), {}))
+         for i = 1, 1000 do make() end
+         collectgarbage()
+         return seen[1].__name, seen[2] == seen[1]";
+    assert_eq!(run(&mut state, text).unwrap(), ["String Thing", "Boolean -"]);
+}
+
+#[test]
 fn pairs_are_visited_once_and_converted_keys_do_not_confuse_the_visit() {
     let mut state = state();
     let table = function(&mut state, "return {[0] = 'zero', 'one', 'two', name = 3, [1.5] = 4}");
