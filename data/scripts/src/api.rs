@@ -13,7 +13,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use weir_config::scripts::ModuleKind;
-use weir_lua::{CallEnd, Function, LuaCall, LuaReference, LuaStack, LuaState, Misuse};
+use weir_lua::{CallEnd, Function, LuaCall, LuaReference, LuaStack, LuaState, MemoryBudget, Misuse};
 use weir_model::ScriptSettings;
 
 pub(crate) use self::core::print_message;
@@ -38,6 +38,7 @@ pub(crate) fn new_state(
     settings: &ScriptSettings,
     resources: &Arc<ScriptResources>,
     logger: &Arc<ScriptLogger>,
+    memory: &Arc<MemoryBudget>,
 ) -> Result<ScriptState, String> {
     let world = World {
         thread,
@@ -54,7 +55,7 @@ pub(crate) fn new_state(
         fetch_names: resources.registry.fetches().iter().map(|decl| decl.name).collect(),
         converter_names: weir_expr::converters::all().iter().map(|row| row.name).collect(),
     };
-    let mut state = LuaState::new(world).map_err(|error| error.to_string())?;
+    let mut state = LuaState::new(world, Arc::clone(memory)).map_err(|error| error.to_string())?;
     for library in ["base", "coroutine"].into_iter().chain(settings.libraries.iter().copied()) {
         state.open_library(library);
     }
@@ -123,17 +124,19 @@ fn class(state: &mut ScriptState, name: &'static str, methods: &[ApiMember]) -> 
         stack.push_table(0, 3);
         push_functions(stack, methods);
         stack.set_field(b"__index");
-        name_class(stack, name);
-        stack.keep()
+        keep_class(stack, name)
     })
 }
 
-/// Gives the metatable at the top the name of its class, for `tostring`.
-fn name_class(stack: &LuaStack<'_>, name: &'static str) {
+/// Keeps the metatable at the top as that of a class. `tostring` shows its name, and scripts cannot change it.
+fn keep_class(stack: &LuaStack<'_>, name: &'static str) -> LuaReference {
     stack.push_bytes(name.as_bytes());
     stack.set_field(b"__name");
     stack.push_function::<World>(text_of_object, 0);
     stack.set_field(b"__tostring");
+    let class = stack.keep();
+    stack.hide_class(class);
+    class
 }
 
 /// `tostring(object)`: `HAProxy class` and its name.

@@ -33,7 +33,7 @@ impl Scripts {
         let called = state.call(
             place.function,
             Some(&mut *target),
-            self.bounds(place, None),
+            self.bounds(place, None, false),
             |stack| {
                 stack.push_object(class, number);
                 api::push_arguments(stack, args);
@@ -69,7 +69,7 @@ impl Scripts {
         let called = state.call(
             place.function,
             Some(&mut *target),
-            self.bounds(place, None),
+            self.bounds(place, None, false),
             |stack| {
                 api::push_value(stack, &value, keeps);
                 api::push_arguments(stack, args);

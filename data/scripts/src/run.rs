@@ -1,7 +1,7 @@
 //! Runs of functions that may wait.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use weir_config::scripts::ServiceKind;
 use weir_expr::ScriptName;
@@ -77,6 +77,8 @@ pub struct ScriptRun {
     computed: Duration,
     /// How long it may.
     limit: Option<Duration>,
+    /// Whether it has used a slice.
+    is_long: bool,
 }
 
 impl ScriptRun {
@@ -163,6 +165,7 @@ impl ScriptRun {
             wake: Tick::NEVER,
             computed: Duration::ZERO,
             limit,
+            is_long: false,
         }
     }
 
@@ -268,11 +271,11 @@ impl ScriptRun {
         let coroutine = self.coroutine.as_mut()?;
         let _entry = Entry::new();
         let mut state = self.scripts.hold(self.place);
-        let bounds =
-            self.scripts.bounds(self.place, self.limit.map(|limit| limit.saturating_sub(self.computed)));
-        let began = Instant::now();
+        let left = self.limit.map(|limit| limit.saturating_sub(self.computed));
+        let bounds = self.scripts.bounds(self.place, left, self.is_long);
         let resumed = state.resume(coroutine, target, bounds);
-        self.computed += began.elapsed();
+        self.computed += state.computed();
+        self.is_long |= matches!(resumed, Resumed::Interrupted);
         let tasks = state.host().take_tasks();
         if let Some(ms) = state.host().wake_ms.take() {
             self.wake = weir_sched::now().after(ms);

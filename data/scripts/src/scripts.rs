@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use weir_config::scripts::{ModuleKind, ScriptAction, ScriptFile, ScriptHost, ServiceKind};
 use weir_expr::{ScriptName, ScriptNames};
-use weir_lua::{Coroutine, LuaError, LuaErrorKind, LuaReference, RunBounds};
+use weir_lua::{Coroutine, LuaError, LuaErrorKind, LuaReference, MemoryBudget, RunBounds, RunSlice};
 use weir_model::ScriptSettings;
 
 use crate::api;
@@ -20,6 +20,8 @@ use crate::world::{NewTask, ScriptState};
 #[derive(Debug)]
 pub struct Scripts {
     resources: Arc<ScriptResources>,
+    /// The memory of all states (`tune.lua.maxmem`).
+    memory: Arc<MemoryBudget>,
     started: OnceLock<Started>,
     logger: Arc<ScriptLogger>,
     /// The state of `lua-load`.
@@ -154,6 +156,7 @@ impl Scripts {
     pub fn new(resources: ScriptResources, workers: usize) -> Self {
         Scripts {
             resources: Arc::new(resources),
+            memory: Arc::new(MemoryBudget::unlimited()),
             started: OnceLock::new(),
             logger: Arc::default(),
             shared: StateCell::default(),
@@ -173,6 +176,7 @@ impl Scripts {
     /// The message of a script that failed.
     pub fn start(&self, settings: &ScriptSettings, workers: usize) -> Result<(), String> {
         let _ = self.started.set(Started { settings: settings.clone(), workers });
+        self.memory.set_limit(memory_of(settings));
         if self.is_empty() {
             return Ok(());
         }
@@ -227,7 +231,8 @@ impl Scripts {
     ) -> Result<(), String> {
         let mut place = lock(&cell.state);
         if place.is_none() {
-            let mut state = api::new_state(thread as u32, settings, &self.resources, &self.logger)?;
+            let mut state =
+                api::new_state(thread as u32, settings, &self.resources, &self.logger, &self.memory)?;
             for (pattern, kind) in paths {
                 api::prepend_path(&mut state, pattern, *kind);
             }
@@ -274,7 +279,7 @@ impl Scripts {
         }
         let orphans = std::mem::take(&mut *lock(&cell.orphans));
         for orphan in orphans {
-            state.end(orphan, self.bounds(place, None));
+            state.end(orphan, self.bounds(place, None, false));
         }
         state
     }
@@ -285,32 +290,35 @@ impl Scripts {
         match cell.state.try_lock() {
             Ok(mut state) => {
                 if let Some(state) = state.as_deref_mut() {
-                    state.end(coroutine, self.bounds(place, None));
+                    state.end(coroutine, self.bounds(place, None, false));
                 }
             }
             Err(_) => lock(&cell.orphans).push(coroutine),
         }
     }
 
-    /// The bounds of a run that may compute for `left` in total.
-    pub(crate) fn bounds(&self, place: Place, left: Option<Duration>) -> RunBounds {
+    /// The bounds of a run that may compute for `left` in total. `is_long` if it has used a slice before.
+    pub(crate) fn bounds(&self, place: Place, left: Option<Duration>, is_long: bool) -> RunBounds {
         let settings = self.settings();
         let time = match (settings.burst, left) {
             (Some(burst), Some(left)) => Some(burst.min(left)),
             (burst, left) => burst.or(left),
         };
-        let memory = match settings.megabytes {
-            0 => usize::MAX,
-            megabytes => (megabytes as usize) << 20,
-        };
-        RunBounds { time, slice: self.slice(place.own), memory }
+        RunBounds { time, slice: self.slice(place.own, is_long) }
     }
 
-    /// The instructions of a slice. Workers share those of the shared state.
-    fn slice(&self, own: Option<usize>) -> u32 {
+    /// The slice of a state. Counting costs, so only workers that wait for the shared state count: the instructions of runs that compute for long.
+    fn slice(&self, own: Option<usize>, is_long: bool) -> RunSlice {
         let Started { settings, workers } = self.started();
-        let shared = || (SLICE / (*workers).max(1) as u32).max(LEAST_SLICE);
-        settings.slice.unwrap_or_else(|| own.map_or_else(shared, |_| SLICE))
+        let instructions = match own {
+            Some(_) => SLICE,
+            None => (SLICE / (*workers).max(1) as u32).max(LEAST_SLICE),
+        };
+        match settings.slice {
+            Some(instructions) => RunSlice::Instructions(instructions),
+            None if is_long && own.is_none() && *workers > 1 => RunSlice::Instructions(instructions),
+            None => RunSlice::Tick { or_instructions: instructions },
+        }
     }
 
     /// Reports a failure of a script: to the loggers of the stream's proxy, or for a service or a task to those of the global section.
@@ -343,6 +351,14 @@ impl Scripts {
 impl StateCell {
     fn is_empty(&self) -> bool {
         lock(&self.state).is_none()
+    }
+}
+
+/// The bytes that all states may use (`tune.lua.maxmem`).
+fn memory_of(settings: &ScriptSettings) -> usize {
+    match settings.megabytes {
+        0 => usize::MAX,
+        megabytes => (megabytes as usize) << 20,
     }
 }
 
@@ -418,6 +434,7 @@ impl ScriptHost for Scripts {
             (true, Some(cell)) => (cell, 1),
             _ => (&self.shared, 0),
         };
+        self.memory.set_limit(memory_of(settings));
         self.ensure(cell, thread, &loading.paths, settings)?;
         run_file(cell, script.path, script.text, script.arguments)?;
         if script.per_thread {
@@ -496,7 +513,7 @@ mod tests {
 
     #[test]
     fn the_workers_share_a_slice() {
-        let slice = |workers, own| {
+        let slice = |slice, workers, own| {
             let resources = ScriptResources {
                 registry: Arc::default(),
                 patterns: Arc::default(),
@@ -504,11 +521,17 @@ mod tests {
                 variables: Arc::default(),
             };
             let scripts = Scripts::new(resources, 64);
-            scripts.start(&ScriptSettings::default(), workers).unwrap();
-            scripts.slice(own)
+            scripts.start(&ScriptSettings { slice, ..ScriptSettings::default() }, workers).unwrap();
+            [scripts.slice(own, false), scripts.slice(own, true)]
         };
-        assert_eq!([1, 2, 4, 20, 64].map(|workers| slice(workers, None)), [10_000, 5_000, 2_500, 500, 500]);
-        assert_eq!(slice(64, Some(0)), 10_000);
+        let tick = |or_instructions| RunSlice::Tick { or_instructions };
+        assert_eq!(slice(None, 1, None), [tick(10_000); 2]);
+        for (workers, instructions) in [(2, 5_000), (4, 2_500), (20, 500), (64, 500)] {
+            let expected = [tick(instructions), RunSlice::Instructions(instructions)];
+            assert_eq!(slice(None, workers, None), expected, "{workers}");
+        }
+        assert_eq!(slice(None, 64, Some(0)), [tick(10_000); 2]);
+        assert_eq!(slice(Some(300), 64, None), [RunSlice::Instructions(300); 2]);
     }
 
     #[test]

@@ -11,11 +11,11 @@ use std::ptr::{self, NonNull};
 use mlua_sys as ffi;
 
 use crate::failure::Misuse;
+use crate::library::hide;
 
 use crate::raw::{REGISTRY, RawState};
 use crate::shared::{LuaHost, LuaReference, Shared};
 
-pub(crate) use function::hook;
 use function::trampoline;
 pub use function::{CallEnd, Function};
 
@@ -231,6 +231,14 @@ impl LuaStack<'_> {
         Ok(())
     }
 
+    /// Hides a metatable from scripts: they see a copy of its methods. Every class of objects is hidden, so that scripts cannot give it a finalizer.
+    pub fn hide_class(&self, class: LuaReference) {
+        self.push_reference(class);
+        self.assert_table(-1);
+        hide(self.raw);
+        self.raw.pop(1);
+    }
+
     /// Gives the table at the top the metatable below the reference.
     pub fn set_metatable(&self, metatable: LuaReference) {
         self.assert_table(-1);
@@ -418,7 +426,7 @@ impl<'c, H: LuaHost> LuaCall<'c, H> {
     /// # Errors
     /// If the script is at a place that cannot wait: a fetch, a converter, a comparison of `table.sort`.
     pub fn wait(&self, wait: H::Wait) -> Result<CallEnd, Misuse> {
-        if !self.stack.raw.is_yieldable() || self.shared.current.get() != Some(self.stack.raw) {
+        if !self.stack.raw.is_yieldable() || !self.shared.limits.is_driven(self.stack.raw) {
             return Err(Misuse::text("attempt to yield from outside a coroutine"));
         }
         self.shared.wait.set(Some(wait));

@@ -46,7 +46,7 @@ const HOUSE: &[Room] = &[
     // A separate crate, because a feature of another crate would rebuild all its dependents for tests.
     room("weir-counting", "foundation/counting", NOTHING, NOTHING),
     room("weir-formats", "foundation/formats", NOTHING, NOTHING),
-    room("weir-lua", "foundation/lua", NOTHING, NOTHING),
+    room("weir-lua", "foundation/lua", &["weir-sys"], NOTHING),
     room("weir-sys", "foundation/sys", NOTHING, NOTHING),
     room("weir-memory", "foundation/memory", &["weir-sys"], NOTHING),
     room("weir-sync", "foundation/sync", &["weir-sys"], NOTHING),

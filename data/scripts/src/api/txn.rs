@@ -43,8 +43,7 @@ pub(super) fn class(state: &mut ScriptState) -> LuaReference {
         stack.push_table(0, 1);
         stack.push_function::<World>(index, 0);
         stack.set_field(b"__index");
-        super::name_class(stack, "TXN");
-        stack.keep()
+        super::keep_class(stack, "TXN")
     })
 }
 
