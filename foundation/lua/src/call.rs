@@ -206,6 +206,16 @@ impl LuaStack<'_> {
         self.raw.push_element(index, element);
     }
 
+    /// Calls `visit` with an element of the table at `index` at the top of the stack, and removes it.
+    pub fn with_index<R>(&self, index: i32, element: i64, visit: impl FnOnce(&Self) -> R) -> R {
+        let (top, lent) = (self.raw.top(), self.lent.get());
+        self.push_index(index, element);
+        let visited = visit(self);
+        self.lent.set(lent);
+        self.raw.set_top(top);
+        visited
+    }
+
     /// Calls `visit` for each pair of the table at `index`: the key is at -2, the value at -1. `visit` does not change
     /// the table, and reads keys by [`LuaStack::kind`] before it converts them.
     pub fn each_pair<E>(&self, index: i32, mut visit: impl FnMut(&Self) -> Result<(), E>) -> Result<(), E> {
@@ -243,8 +253,7 @@ impl LuaStack<'_> {
     pub fn push_object(&self, class: LuaReference, number: i64) {
         self.reserve(3);
         self.raw.push_table(0, 1);
-        self.raw.push_integer(number);
-        self.raw.set_by_pointer(-2, ptr::from_ref(&NUMBER).cast());
+        self.set_hidden(-1, &NUMBER, number);
         self.raw.push_element(REGISTRY, i64::from(class.0));
         self.assert_table(-1);
         self.raw.set_metatable(-2);
@@ -269,6 +278,50 @@ impl LuaStack<'_> {
         let number = self.raw.integer(-1);
         self.raw.pop(1);
         number
+    }
+
+    /// Sets a second number of the object at `index`, which scripts cannot change either.
+    pub fn set_second(&self, index: i32, number: i64) {
+        self.assert_table(index);
+        self.reserve(1);
+        self.set_hidden(index, &SECOND, number);
+    }
+
+    /// The second number of an object. `None` if it was not set.
+    pub fn second(&self, index: i32) -> Option<i64> {
+        self.assert_table(index);
+        self.reserve(1);
+        self.raw.push_by_pointer(index, ptr::from_ref(&SECOND).cast());
+        let number = self.raw.integer(-1);
+        self.raw.pop(1);
+        number
+    }
+
+    /// Changes the number of the object at `index`.
+    pub fn set_number(&self, index: i32, number: i64) {
+        self.assert_table(index);
+        self.reserve(1);
+        self.set_hidden(index, &NUMBER, number);
+    }
+
+    fn set_hidden(&self, index: i32, key: &'static u8, number: i64) {
+        let table = self.absolute(index);
+        self.raw.push_integer(number);
+        self.raw.set_by_pointer(table, ptr::from_ref(key).cast());
+    }
+
+    /// Pushes a userdata with a copy of the bytes, which scripts can neither read nor change.
+    pub fn push_opaque(&self, bytes: &[u8]) {
+        self.reserve(2);
+        self.raw.push_userdata(bytes, ptr::from_ref(&NUMBER).cast());
+    }
+
+    /// The bytes of a userdata of [`LuaStack::push_opaque`]. `None` for everything else.
+    pub fn opaque(&self, index: i32) -> Option<&[u8]> {
+        self.reserve(1);
+        // The value stays where it is for as long as this borrow: see `assert_free`.
+        self.lent.set(self.lent.get().max(self.absolute(index)));
+        self.raw.userdata(index, ptr::from_ref(&NUMBER).cast())
     }
 
     /// Removes `count` values from the top.
@@ -404,3 +457,5 @@ impl<H: LuaHost> Drop for Lent<'_, H> {
 
 /// The key of an object's number: an address that scripts do not have.
 static NUMBER: u8 = 0;
+/// The key of an object's second number.
+static SECOND: u8 = 1;

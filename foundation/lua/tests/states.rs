@@ -420,3 +420,35 @@ fn calls_know_the_number_of_their_function_and_missing_arguments() {
     add(&mut state, "number", number);
     assert_eq!(run(&mut state, "return number()").unwrap(), ["Integer 7"]);
 }
+
+#[test]
+fn objects_have_numbers_that_functions_change() {
+    let mut state = state();
+    state.with_stack(|stack| {
+        stack.push_table(0, 0);
+        let class = stack.keep();
+        stack.push_object(class, 42);
+        assert_eq!((stack.object(-1, class), stack.second(-1)), (Some(42), None));
+        stack.set_second(-1, 5);
+        stack.set_number(-1, 43);
+        assert_eq!((stack.object(1, class), stack.second(1)), (Some(43), Some(5)));
+        assert_eq!(stack.count(), 1);
+    });
+}
+
+#[test]
+fn opaque_bytes_come_back_only_from_their_own_values() {
+    let mut state = state();
+    state.open_library("io");
+    state.push_global(b"io");
+    let stack = state.stack();
+    stack.push_opaque(b"a\0b");
+    assert_eq!((stack.kind(-1), stack.opaque(-1)), (LuaKind::Userdata, Some(&b"a\0b"[..])));
+    stack.push_opaque(b"");
+    assert_eq!(stack.opaque(-1), Some(&b""[..]));
+    // A file is a userdata of C.
+    stack.push_field(1, b"stdout");
+    assert_eq!((stack.kind(-1), stack.opaque(-1)), (LuaKind::Userdata, None));
+    stack.push_bytes(b"a\0b");
+    assert_eq!((stack.opaque(-1), stack.opaque(9)), (None, None));
+}
