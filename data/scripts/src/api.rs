@@ -1,9 +1,15 @@
 //! The API that scripts see: `core`, `act`, and the classes of objects.
 
+mod addresses;
+mod classes;
+mod concat;
 mod converters;
 mod core;
+mod dates;
 mod fetches;
 mod http;
+mod queues;
+mod regexes;
 mod reply;
 mod txn;
 mod values;
@@ -15,6 +21,7 @@ use weir_lua::{CallEnd, Function, LuaCall, LuaReference, LuaStack, LuaState, Mis
 use weir_model::ScriptSettings;
 
 pub(crate) use self::core::print_message;
+pub(crate) use classes::LateClasses;
 pub(crate) use values::{push_arguments, push_value, read_result};
 
 use crate::resources::ScriptResources;
@@ -42,6 +49,8 @@ pub(crate) fn new_state(
         classes: Default::default(),
         is_loading: true.into(),
         expressions: Default::default(),
+        late_classes: Default::default(),
+        regexes: Default::default(),
         fetch_names: resources.registry.fetches().iter().map(|decl| decl.name).collect(),
         converter_names: weir_expr::converters::all().iter().map(|row| row.name).collect(),
     };
@@ -61,6 +70,7 @@ pub(crate) fn new_state(
     };
     let _ = state.host().classes.set(classes);
     core::install(&mut state, thread);
+    regexes::install(&mut state);
     install_constants(&mut state, b"act", ACT);
     Ok(state)
 }

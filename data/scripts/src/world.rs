@@ -5,9 +5,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use weir_expr::Expr;
+use weir_expr::pattern::regex::Regex;
 use weir_lua::{LuaHost, LuaReference, LuaState};
 use weir_model::ScriptSettings;
 
+use crate::api::LateClasses;
 use crate::registry::FunctionRegistry;
 use crate::resources::ScriptResources;
 use crate::target::ScriptTarget;
@@ -31,6 +33,10 @@ pub(crate) struct World {
     pub is_loading: Cell<bool>,
     /// Expressions of `txn.f` and `txn.c`, by text. An error is kept, too.
     pub expressions: RefCell<HashMap<Box<[u8]>, ParsedExpression>>,
+    /// Classes that scripts use rarely.
+    pub late_classes: LateClasses,
+    /// Expressions of `Regex`, by text and whether they ignore case.
+    pub regexes: RefCell<HashMap<(Box<[u8]>, bool), Arc<Regex>>>,
     /// The names of fetches and converters, in the order of their methods.
     pub fetch_names: Vec<&'static str>,
     pub converter_names: Vec<&'static str>,
