@@ -7,10 +7,12 @@ use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
+use std::time::Instant;
 
 use mlua_sys as ffi;
 
 use crate::failure::Misuse;
+use crate::opaque;
 
 use crate::raw::{REGISTRY, RawState};
 use crate::shared::{LuaHost, LuaReference, Shared};
@@ -313,7 +315,7 @@ impl LuaStack<'_> {
     /// Pushes a userdata with a copy of the bytes, which scripts can neither read nor change.
     pub fn push_opaque(&self, bytes: &[u8]) {
         self.reserve(2);
-        self.raw.push_userdata(bytes, ptr::from_ref(&NUMBER).cast());
+        opaque::push(self.raw, bytes);
     }
 
     /// The bytes of a userdata of [`LuaStack::push_opaque`]. `None` for everything else.
@@ -321,7 +323,7 @@ impl LuaStack<'_> {
         self.reserve(1);
         // The value stays where it is for as long as this borrow: see `assert_free`.
         self.lent.set(self.lent.get().max(self.absolute(index)));
-        self.raw.userdata(index, ptr::from_ref(&NUMBER).cast())
+        opaque::bytes(self.raw, index)
     }
 
     /// Removes `count` values from the top.
@@ -423,6 +425,12 @@ impl<'c, H: LuaHost> LuaCall<'c, H> {
     /// The failure of an argument of another type than `expected`.
     pub fn wrong_kind(&self, index: i32, expected: &str) -> Misuse {
         Misuse::argument(index, format!("{expected} expected, got {}", self.kind_name(index)))
+    }
+
+    /// Whether the run has exceeded its time or its memory: a long function of Rust ends then.
+    pub fn exceeds_bounds(&self) -> bool {
+        let is_late = self.shared.deadline.get().is_some_and(|deadline| Instant::now() >= deadline);
+        is_late || self.shared.memory.is_exceeded()
     }
 
     /// Ends the call with the results at the top of the stack.

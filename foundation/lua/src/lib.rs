@@ -19,6 +19,7 @@
 mod call;
 mod failure;
 mod memory;
+mod opaque;
 mod raw;
 mod shared;
 mod state;

@@ -153,35 +153,6 @@ impl RawState {
         unsafe { ffi::lua_createtable(self.pointer(), bounded(array), bounded(fields)) }
     }
 
-    /// Pushes a userdata with a copy of the bytes, and one value of its own: a light userdata with the mark.
-    pub(crate) fn push_userdata(self, bytes: &[u8], mark: *const c_void) {
-        // SAFETY: the caller reserved two places. Allocation does not fail.
-        let block = unsafe { ffi::lua_newuserdatauv(self.pointer(), bytes.len(), 1) };
-        // SAFETY: the new block has this length, and nothing else refers to it.
-        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), block.cast::<u8>(), bytes.len()) };
-        self.push_light(mark.cast_mut());
-        // SAFETY: the value below the top is the userdata, which has one value.
-        unsafe { ffi::lua_setiuservalue(self.pointer(), -2, 1) };
-    }
-
-    /// The bytes of a userdata with the mark. They last while the value is on the stack. The caller reserved a place.
-    pub(crate) fn userdata<'s>(self, index: c_int, mark: *const c_void) -> Option<&'s [u8]> {
-        if self.kind(index) != ffi::LUA_TUSERDATA {
-            return None;
-        }
-        // SAFETY: the value is a userdata. It pushes one value, also if there is none.
-        unsafe { ffi::lua_getiuservalue(self.pointer(), index, 1) };
-        let is_ours = self.kind(-1) == ffi::LUA_TLIGHTUSERDATA && self.light(-1).cast_const() == mark;
-        self.pop(1);
-        if !is_ours {
-            return None;
-        }
-        let block: *const u8 = self.light(index).cast();
-        // SAFETY: only `push_userdata` marks a userdata. Its block is never written again, has this length, and the caller keeps the value
-        // on the stack.
-        Some(unsafe { std::slice::from_raw_parts(block, self.length(index)) })
-    }
-
     pub(crate) fn push_thread(self) -> Option<RawState> {
         // SAFETY: the caller reserved a place.
         RawState::new(unsafe { ffi::lua_newthread(self.pointer()) })
