@@ -8,9 +8,17 @@ mod core;
 mod dates;
 mod fetches;
 mod http;
+mod listeners;
+mod lists;
+mod maps;
+mod patrefs;
+mod process;
+mod proxies;
 mod queues;
 mod regexes;
 mod reply;
+mod servers;
+mod tables;
 mod txn;
 mod values;
 
@@ -21,7 +29,6 @@ use weir_lua::{CallEnd, Function, LuaCall, LuaReference, LuaStack, LuaState, Mis
 use weir_model::ScriptSettings;
 
 pub(crate) use self::core::print_message;
-pub(crate) use classes::LateClasses;
 pub(crate) use values::{push_arguments, push_value, read_result};
 
 use crate::resources::ScriptResources;
@@ -51,6 +58,7 @@ pub(crate) fn new_state(
         expressions: Default::default(),
         late_classes: Default::default(),
         regexes: Default::default(),
+        maps: Default::default(),
         fetch_names: resources.registry.fetches().iter().map(|decl| decl.name).collect(),
         converter_names: weir_expr::converters::all().iter().map(|row| row.name).collect(),
     };
@@ -71,6 +79,7 @@ pub(crate) fn new_state(
     let _ = state.host().classes.set(classes);
     core::install(&mut state, thread);
     regexes::install(&mut state);
+    maps::install(&mut state);
     install_constants(&mut state, b"act", ACT);
     Ok(state)
 }

@@ -14,6 +14,7 @@
 //! The specification is the Lua API of HAProxy (`doc/lua-api`); a member that is missing raises an error with its name.
 
 mod api;
+mod process;
 mod registry;
 mod resources;
 mod run;
@@ -22,6 +23,10 @@ mod target;
 mod wait;
 mod world;
 
+pub use process::{
+    ListedProxies, MailSettings, ProcessLink, ProxyChange, ProxyFacts, ScriptProcess, ScriptServer,
+    ServerFacts, ServerRequest, ServerRequestError, StatsValue, StatsVisit,
+};
 pub use registry::FunctionKind;
 pub use resources::ScriptResources;
 pub use run::{ScriptResult, ScriptRun, ScriptStep};

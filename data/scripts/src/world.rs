@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use weir_expr::Expr;
+use weir_expr::pattern::PatternIndex;
 use weir_expr::pattern::regex::Regex;
 use weir_lua::{LuaHost, LuaReference, LuaState};
 use weir_model::ScriptSettings;
 
-use crate::api::LateClasses;
 use crate::registry::FunctionRegistry;
 use crate::resources::ScriptResources;
 use crate::target::ScriptTarget;
@@ -20,6 +20,9 @@ pub(crate) type ScriptState = LuaState<World>;
 
 /// An expression, or the message of its fault.
 pub(crate) type ParsedExpression = Result<Arc<Expr>, Arc<str>>;
+
+/// The text of a regular expression, and whether it ignores case.
+pub(crate) type RegexKey = (Box<[u8]>, bool);
 
 /// What API functions find through their call.
 pub(crate) struct World {
@@ -34,9 +37,11 @@ pub(crate) struct World {
     /// Expressions of `txn.f` and `txn.c`, by text. An error is kept, too.
     pub expressions: RefCell<HashMap<Box<[u8]>, ParsedExpression>>,
     /// Classes that scripts use rarely.
-    pub late_classes: LateClasses,
-    /// Expressions of `Regex`, by text and whether they ignore case.
-    pub regexes: RefCell<HashMap<(Box<[u8]>, bool), Arc<Regex>>>,
+    pub late_classes: [OnceCell<MadeClass>; LATE_CLASSES],
+    /// Compiled expressions of `Regex`.
+    pub regexes: RefCell<HashMap<RegexKey, Arc<Regex>>>,
+    /// The maps of `Map.new`, which are only made while the configuration is read.
+    pub maps: RefCell<Vec<Arc<PatternIndex>>>,
     /// The names of fetches and converters, in the order of their methods.
     pub fetch_names: Vec<&'static str>,
     pub converter_names: Vec<&'static str>,
@@ -56,6 +61,16 @@ pub(crate) struct Classes {
     pub reply: LuaReference,
     /// The methods of `txn`, behind its fields.
     pub txn_methods: LuaReference,
+}
+
+/// The number of classes that are made when a script first uses one.
+pub(crate) const LATE_CLASSES: usize = 12;
+
+/// A class of objects that was made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MadeClass {
+    pub metatable: LuaReference,
+    pub methods: LuaReference,
 }
 
 impl LuaHost for World {

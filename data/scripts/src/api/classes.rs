@@ -1,11 +1,9 @@
 //! Classes that are made when a script first uses one, so that a new state stays small.
 
-use std::cell::OnceCell;
-
-use weir_lua::{Function, LuaKind, LuaReference, Misuse};
+use weir_lua::{Function, LuaKind, Misuse};
 
 use super::{ApiCall, ApiMember, ApiResult, push_functions};
-use crate::world::World;
+use crate::world::{LATE_CLASSES, MadeClass, World};
 
 /// A class of objects.
 pub(super) struct ClassDecl {
@@ -17,6 +15,8 @@ pub(super) struct ClassDecl {
     pub field: Option<FieldReader>,
     /// The function of `pairs`. Without one, it lists the members.
     pub pairs: Option<Function<World>>,
+    /// Whether assignments of scripts to members are ignored.
+    pub is_sealed: bool,
 }
 
 type FieldReader = fn(&ApiCall<'_>, &[u8]) -> Result<bool, Misuse>;
@@ -24,7 +24,7 @@ type FieldReader = fn(&ApiCall<'_>, &[u8]) -> Result<bool, Misuse>;
 impl ClassDecl {
     /// A class with methods only.
     pub(super) const fn new(name: &'static str, methods: &'static [ApiMember]) -> ClassDecl {
-        ClassDecl { name, methods, fields: &[], field: None, pairs: None }
+        ClassDecl { name, methods, fields: &[], field: None, pairs: None, is_sealed: false }
     }
 }
 
@@ -34,16 +34,47 @@ pub(crate) enum LateClass {
     Concat,
     Regex,
     Queue,
+    Map,
+    Patref,
+    ProxyList,
+    Proxy,
+    ServerList,
+    Server,
+    ListenerList,
+    Listener,
+    StickTable,
 }
 
 impl LateClass {
-    const ALL: [LateClass; 3] = [LateClass::Concat, LateClass::Regex, LateClass::Queue];
+    const ALL: [LateClass; LATE_CLASSES] = [
+        LateClass::Concat,
+        LateClass::Regex,
+        LateClass::Queue,
+        LateClass::Map,
+        LateClass::Patref,
+        LateClass::ProxyList,
+        LateClass::Proxy,
+        LateClass::ServerList,
+        LateClass::Server,
+        LateClass::ListenerList,
+        LateClass::Listener,
+        LateClass::StickTable,
+    ];
 
     fn decl(self) -> &'static ClassDecl {
         match self {
             LateClass::Concat => &super::concat::CLASS,
             LateClass::Regex => &super::regexes::CLASS,
             LateClass::Queue => &super::queues::CLASS,
+            LateClass::Map => &super::maps::CLASS,
+            LateClass::Patref => &super::patrefs::CLASS,
+            LateClass::ProxyList => &super::proxies::LIST_CLASS,
+            LateClass::Proxy => &super::proxies::CLASS,
+            LateClass::ServerList => &super::servers::LIST_CLASS,
+            LateClass::Server => &super::servers::CLASS,
+            LateClass::ListenerList => &super::listeners::LIST_CLASS,
+            LateClass::Listener => &super::listeners::CLASS,
+            LateClass::StickTable => &super::tables::CLASS,
         }
     }
 
@@ -59,7 +90,13 @@ impl LateClass {
     }
 
     fn made(self, call: &ApiCall<'_>) -> MadeClass {
-        *call.host().late_classes.0[self as usize].get_or_init(|| self.make(call))
+        let cell = &call.host().late_classes[self as usize];
+        if let Some(made) = cell.get() {
+            return *made;
+        }
+        // A finalizer of the script may make the class meanwhile.
+        let made = self.make(call);
+        *cell.get_or_init(|| made)
     }
 
     fn make(self, call: &ApiCall<'_>) -> MadeClass {
@@ -67,7 +104,7 @@ impl LateClass {
         let number = self as i64;
         push_functions(call, decl.methods);
         let methods = call.keep();
-        call.push_table(0, 5);
+        call.push_table(0, 6);
         match decl.field {
             Some(_) => call.push_function::<World>(index, number),
             None => call.push_reference(methods),
@@ -77,6 +114,10 @@ impl LateClass {
         call.set_field(b"__tostring");
         call.push_bytes(decl.name.as_bytes());
         call.set_field(b"__name");
+        if decl.is_sealed {
+            call.push_function::<World>(|call| call.results(0), number);
+            call.set_field(b"__newindex");
+        }
         call.push_function::<World>(decl.pairs.unwrap_or(pairs_of_members), number);
         call.set_field(b"__pairs");
         MadeClass { metatable: call.keep(), methods }
@@ -92,20 +133,10 @@ impl LateClass {
         Ok(())
     }
 
-    fn of_function(call: &ApiCall<'_>) -> Result<LateClass, Misuse> {
+    pub(super) fn of_function(call: &ApiCall<'_>) -> Result<LateClass, Misuse> {
         let class = usize::try_from(call.number_of_function()).ok().and_then(|number| Self::ALL.get(number));
         class.copied().ok_or_else(|| Misuse::text("an unknown class"))
     }
-}
-
-/// The classes of a state that were made.
-#[derive(Debug, Default)]
-pub(crate) struct LateClasses([OnceCell<MadeClass>; LateClass::ALL.len()]);
-
-#[derive(Clone, Copy, Debug)]
-struct MadeClass {
-    metatable: LuaReference,
-    methods: LuaReference,
 }
 
 /// A member of an object: a field, or a method.
@@ -146,7 +177,9 @@ fn next_member(call: &ApiCall<'_>) -> ApiResult {
         call.push_nil();
         return call.results(1);
     };
-    call.push_bytes(name.as_bytes());
     class.push_member(call, name.as_bytes())?;
+    call.push_bytes(name.as_bytes());
+    // The value is below the name.
+    call.push_value(-2);
     call.results(2)
 }

@@ -6,7 +6,10 @@ use weir_formats::CivilTime;
 use weir_lua::{LuaKind, Misuse};
 use weir_model::{RulesetSet, ScriptPrinting, ScriptSettings};
 
-use super::{ApiCall, ApiMember, ApiResult, addresses, concat, dates, queues, table};
+use super::classes::LateClass;
+use super::{
+    ApiCall, ApiMember, ApiResult, addresses, concat, dates, maps, patrefs, process, proxies, queues, table,
+};
 use crate::registry::{FunctionKind, Registered, ruleset};
 use crate::wait::ScriptWait;
 use crate::world::{ScriptState, World};
@@ -30,37 +33,34 @@ const FUNCTIONS: &[ApiMember] = &[
 
 /// Functions that are made when a script first uses one, so that a new state stays small.
 const LATE_FUNCTIONS: &[ApiMember] = &[
+    ("add_acl", maps::add_acl),
     ("asctime_date", dates::asctime_date),
     ("concat", concat::new),
+    ("del_acl", maps::del_acl),
+    ("del_map", maps::del_map),
+    ("disable_legacy_mailers", process::disable_mailers),
+    ("get_info", process::info),
+    ("get_patref", patrefs::of_name),
+    ("get_var", process::variable),
     ("http_date", dates::http_date),
     ("imf_date", dates::imf_date),
     ("match_addr", addresses::match_addr),
     ("parse_addr", addresses::parse_addr),
     ("queue", queues::new),
     ("rfc850_date", dates::rfc850_date),
+    ("set_map", maps::set_map),
     ("set_nice", set_nice),
 ];
 
 /// Members that are not implemented yet. Their use is an error.
 const NOT_YET: &[&str] = &[
-    "add_acl",
-    "backends",
-    "del_acl",
-    "del_map",
-    "disable_legacy_mailers",
     "done",
     "event_sub",
-    "frontends",
-    "get_info",
-    "get_patref",
-    "get_var",
     "httpclient",
-    "proxies",
     "register_cli",
     "register_filter",
     "register_service",
     "register_task",
-    "set_map",
     "tcp",
     "wait",
 ];
@@ -108,6 +108,11 @@ fn missing_member(call: &ApiCall<'_>) -> ApiResult {
     };
     if let Some((_, function)) = LATE_FUNCTIONS.iter().find(|(known, _)| known.as_bytes() == name) {
         call.push_function::<World>(*function, 0);
+        keep_member(call, name);
+        return call.results(1);
+    }
+    if let Some(side) = proxies::LISTS.iter().position(|known| known.as_bytes() == name) {
+        LateClass::ProxyList.push(call, side as i64);
         keep_member(call, name);
         return call.results(1);
     }

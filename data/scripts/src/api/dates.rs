@@ -105,9 +105,10 @@ impl Reader<'_> {
         Some(digits.iter().fold(0, |number, digit| number * 10 + u16::from(digit - b'0')))
     }
 
-    /// The position of a name, of which `length` letters count at most.
+    /// The position of a name. At most `length` letters count.
     fn name(&mut self, names: &[&str], length: usize) -> Option<usize> {
-        let found = names.iter().position(|name| self.0.starts_with(&name.as_bytes()[..length.min(name.len())]));
+        let found =
+            names.iter().position(|name| self.0.starts_with(&name.as_bytes()[..length.min(name.len())]));
         self.0 = &self.0[length.min(names[found?].len())..];
         found
     }
@@ -150,7 +151,13 @@ mod tests {
         check(asctime, "Sun Nov 06 08:49:37 1994", at);
         check(imf, "Fri, 31 Dec 9999 23:59:59 GMT", Some(253_402_300_799));
         check(imf, "Wed, 31 Dec 1969 23:59:59 GMT", Some(-1));
-        for text in ["", "Sun", "Sun, 6 Nov 1994 08:49:37 GMT", "Sun, 06 nov 1994 08:49:37 GMT", "Xyz, 06 Nov 1994 08:49:37 GMT"] {
+        for text in [
+            "",
+            "Sun",
+            "Sun, 6 Nov 1994 08:49:37 GMT",
+            "Sun, 06 nov 1994 08:49:37 GMT",
+            "Xyz, 06 Nov 1994 08:49:37 GMT",
+        ] {
             check(imf, text, None);
         }
         check(rfc850, "Sun, 06-Nov-94 08:49:37 GMT", None);

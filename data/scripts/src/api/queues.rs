@@ -7,7 +7,13 @@ use super::{ApiCall, ApiResult};
 
 pub(super) static CLASS: ClassDecl = ClassDecl::new(
     "Queue",
-    &[("size", size), ("push", push), ("pop", pop), ("pop_wait", |_| waits("pop_wait")), ("alarm", |_| waits("alarm"))],
+    &[
+        ("size", size),
+        ("push", push),
+        ("pop", pop),
+        ("pop_wait", |_| waits("pop_wait")),
+        ("alarm", |_| waits("alarm")),
+    ],
 );
 
 /// `core.queue()`. Its items are elements of the object. The object's numbers are those of the last item that was taken, and of the last one

@@ -10,7 +10,8 @@ use super::classes::{ClassDecl, LateClass};
 use super::{ApiCall, ApiResult, table};
 use crate::world::{ScriptState, World};
 
-pub(super) static CLASS: ClassDecl = ClassDecl::new("Regex", &[("new", new), ("exec", exec), ("match", matches)]);
+pub(super) static CLASS: ClassDecl =
+    ClassDecl::new("Regex", &[("new", new), ("exec", exec), ("match", matches)]);
 
 /// Makes the global `Regex`.
 pub(super) fn install(state: &mut ScriptState) {
