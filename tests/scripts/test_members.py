@@ -1,6 +1,7 @@
 """Members of the API that do not wait: maps, patterns, proxies, servers, listeners, tables, variables of the process."""
 import csv
 import io
+import socket
 
 import pytest
 
@@ -68,7 +69,7 @@ return table.concat(rows, "\\r\\n")""", f"{BACKEND}\nlisten l\n    option socket
     got = dict(line.split("=", 1) for line in body(world).split("\r\n"))
     expected = statistics(world, proxy, name)
     same = {column for column in expected if column not in moving}
-    assert len(same) > 15
+    assert len(same) >= 15
     assert {column: got.get(column) for column in same} == {column: expected[column] for column in same}
     if not world.haproxy:
         # HAProxy 3.2 has columns of the object before.
@@ -290,3 +291,27 @@ local ok, regex = Regex.new("(a+)(b)?(c)", false)
 local found, groups = regex:match("xAAc")
 return show(ok, regex:exec("abc"), regex:exec("b"), found, groups[1], groups[2], Regex.new("(", true))""")
     assert body(world).startswith("true true false true AAc AA false regex '(' is invalid")
+
+
+@pytest.mark.parametrize("script, mails", [("", True), ("core.disable_legacy_mailers()", False)])
+def test_a_script_takes_over_the_mails(world, script, mails):
+    with socket.create_server(("127.0.0.1", 0)) as receiver:
+        receiver.settimeout(3 if mails else 1.5)
+        serve(world, f"""{script}
+----
+return core.backends.b:get_stats().status""", f"""
+mailers ms
+    mailer m1 127.0.0.1:{receiver.getsockname()[1]}
+backend b
+    email-alert mailers ms
+    email-alert from a@b
+    email-alert to c@d
+    email-alert level notice
+    server s 127.0.0.1:{free_port()} check inter 100ms fall 1""")
+        assert wait_until(lambda: body(world) == "DOWN")
+        try:
+            receiver.accept()[0].close()
+            came = True
+        except TimeoutError:
+            came = False
+        assert came == mails
