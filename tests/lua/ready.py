@@ -9,9 +9,9 @@ AREAS = {
     **dict.fromkeys(("regex", "queues", "maps", "patterns", "proxies", "sticktables"), re.compile("")),
 }
 
-# Tasks, services, filters, commands, and members that wait.
-LACKING_PLACES = {"task", "http-service", "tcp-service", "cli"}
-LACKING_MEMBERS = re.compile(r"register_(task|service|filter|cli)|event_sub|core\)?\.(done|wait|tcp|httpclient)|pop_wait\(|q\.pop_wait")
+# Filters, commands, events, clients, and members that wait.
+LACKING_PLACES = {"cli"}
+LACKING_MEMBERS = re.compile(r"register_(filter|cli)|event_sub|core\)?\.(wait|tcp|httpclient)|pop_wait\(|q\.pop_wait")
 
 # Columns of statistics: those of 3.5, and HAProxy 3.2 adds some of other objects. tests/scripts compares them with `show stat`.
 COLUMNS = {f"{kind}: get_stats, names" for kind in ("proxy", "server", "listener")} | {"server: get_stats with an argument too many"}

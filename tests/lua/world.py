@@ -439,9 +439,10 @@ def shown(data):
     text = re.sub(r"(?im)^(date|x-forwarded-for): [^\r\n]*\r\n", "", data.decode("latin-1"))
     head, _, body = text.partition("\r\n\r\n")
     if " HTTP/1." in head[:2000] or head.startswith("HTTP/1."):
-        # Lua's tables lack an order, so fields of different names may have any.
+        # Lua's tables lack an order, so fields of different names may have any. HAProxy writes names in lower case, weir keeps them.
         first, *fields = head.split("\r\n")
-        text = "\r\n".join([first, *sorted(fields, key=lambda field: field.partition(":")[0].lower())]) + "\r\n\r\n" + body
+        fields = [name.lower() + colon + value for name, colon, value in (field.partition(":") for field in fields)]
+        text = "\r\n".join([first, *sorted(fields, key=lambda field: field.partition(":")[0])]) + "\r\n\r\n" + body
     text = "".join(char if " " <= char <= "~" else {"\r": "", "\n": "\\n"}.get(char, f"\\x{ord(char):02x}") for char in text)
     if len(text) > 1500:
         text = f"{text[:300]}...{len(text)} characters"

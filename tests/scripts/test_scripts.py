@@ -338,7 +338,7 @@ def test_errors_of_loading_have_a_place(world, script, message):
     assert message.replace("{path}", f"{world.folder.path}/script.lua") in said, said
 
 
-@pytest.mark.parametrize("member", ["core.register_service('s', 'http', print)", "core.tcp()", "core.httpclient()", "core.register_task(print)"])
+@pytest.mark.parametrize("member", ["core.register_cli({'a'}, 'b', print)", "core.register_filter('f', {}, print)", "core.event_sub({}, print)"])
 def test_members_that_are_missing_are_errors(world, member):
     if world.haproxy:
         pytest.skip("HAProxy has them")

@@ -171,7 +171,8 @@ pub fn instance(
     peers.open_logs(&sections, &global, &options, &mut shared.sinks, &mut errors);
     shared.tls.prepare_client(&global);
     let mut log_sinks = Vec::new();
-    if shared.tls.speaks() && !global.logs.is_empty() {
+    let has_messages = shared.tls.speaks() || !global.scripts.files.is_empty();
+    if has_messages && !global.logs.is_empty() {
         let targets = global.logs.iter();
         let at = weir_model::Location::new("global".into(), 0);
         log_sinks = logs::open_all(targets, &at, &global, &options, &mut shared.sinks, &mut errors);

@@ -483,14 +483,22 @@ impl BodyFlow {
         self.advance_others(source, sink)
     }
 
-    /// Reads and drops the available part of the body.
-    pub fn discard(&mut self, source: &mut StreamConnector) -> FlowState {
-        self.read(source, &mut |_| {})
+    /// Reads the available part of the body in this process. `take` gets the payload in pieces.
+    pub fn read(&mut self, source: &mut StreamConnector, take: &mut dyn FnMut(&[u8])) -> FlowState {
+        self.read_some(source, &mut |payload| {
+            take(payload);
+            payload.len()
+        })
     }
 
-    /// Reads the available part of the body in this process. `take` gets the payload in pieces.
+    /// Like [`read`](Self::read), for a reader that does not take everything: `take` returns how much it took. [`FlowState::AwaitSink`]
+    /// once it left bytes, which stay.
     #[cold]
-    pub fn read(&mut self, source: &mut StreamConnector, take: &mut dyn FnMut(&[u8])) -> FlowState {
+    pub fn read_some(
+        &mut self,
+        source: &mut StreamConnector,
+        take: &mut dyn FnMut(&[u8]) -> usize,
+    ) -> FlowState {
         match source {
             StreamConnector::Own(own) => read_from(self, own, take),
             StreamConnector::Indirect(Indirect::Shared(shared)) => read_from(self, shared, take),
@@ -743,14 +751,23 @@ impl BodyFlow {
     }
 }
 
-/// [`BodyFlow::read`] from one kind of source.
-fn read_from<S: BodySource>(flow: &mut BodyFlow, source: &mut S, take: &mut dyn FnMut(&[u8])) -> FlowState {
+/// [`BodyFlow::read_some`] from one kind of source.
+fn read_from<S: BodySource>(
+    flow: &mut BodyFlow,
+    source: &mut S,
+    take: &mut dyn FnMut(&[u8]) -> usize,
+) -> FlowState {
     for _ in 0..ROUNDS {
         if !source.input().is_empty() && !flow.is_complete() && !flow.inspect_input(source) {
             return FlowState::Malformed;
         }
         if let Some(payload) = source.input().get(..flow.ready.leaving()).filter(|bytes| !bytes.is_empty()) {
-            take(payload);
+            let (there, taken) = (payload.len(), take(payload));
+            if taken < there {
+                source.consume(taken);
+                flow.ready.left(taken);
+                return FlowState::AwaitSink;
+            }
         }
         source.consume(flow.ready());
         flow.ready.left(flow.ready());

@@ -1,6 +1,7 @@
 //! The API that scripts see: `core`, `act`, and the classes of objects.
 
 mod addresses;
+mod applet;
 mod classes;
 mod concat;
 mod converters;
@@ -22,6 +23,7 @@ mod tables;
 mod txn;
 mod values;
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use weir_config::scripts::ModuleKind;
@@ -29,8 +31,10 @@ use weir_lua::{CallEnd, Function, LuaCall, LuaReference, LuaStack, LuaState, Mis
 use weir_model::ScriptSettings;
 
 pub(crate) use self::core::print_message;
+pub(crate) use applet::{push_http, push_tcp};
 pub(crate) use values::{push_arguments, push_value, read_result};
 
+use crate::logger::ScriptLogger;
 use crate::resources::ScriptResources;
 use crate::target::ScriptTarget;
 use crate::world::{Classes, ScriptState, World};
@@ -47,13 +51,18 @@ pub(crate) fn new_state(
     thread: u32,
     settings: &ScriptSettings,
     resources: &Arc<ScriptResources>,
+    logger: &Arc<ScriptLogger>,
 ) -> Result<ScriptState, String> {
     let world = World {
         thread,
         settings: settings.clone(),
         resources: Arc::clone(resources),
+        logger: Arc::clone(logger),
         registry: Default::default(),
         classes: Default::default(),
+        private: Default::default(),
+        wake_ms: Default::default(),
+        tasks: Default::default(),
         is_loading: true.into(),
         expressions: Default::default(),
         late_classes: Default::default(),
@@ -74,13 +83,15 @@ pub(crate) fn new_state(
         converters: converters::class(&mut state),
         string_converters: converters::class(&mut state),
         http: class(&mut state, "HTTP", http::METHODS),
+        applet_http: class(&mut state, "AppletHTTP", applet::HTTP_METHODS),
+        applet_tcp: class(&mut state, "AppletTCP", applet::TCP_METHODS),
         reply: class(&mut state, "Reply", reply::METHODS),
     };
     let _ = state.host().classes.set(classes);
     core::install(&mut state, thread);
     regexes::install(&mut state);
     maps::install(&mut state);
-    install_constants(&mut state, b"act", ACT);
+    install_constants(&mut state, b"act", ACT, &[("wake_time", core::wake_time)]);
     Ok(state)
 }
 
@@ -96,9 +107,14 @@ const ACT: &[(&str, i64)] = &[
     ("INVALID", 7),
 ];
 
-fn install_constants(state: &mut ScriptState, name: &[u8], constants: &[(&str, i64)]) {
+fn install_constants(
+    state: &mut ScriptState,
+    name: &[u8],
+    constants: &[(&str, i64)],
+    functions: &[ApiMember],
+) {
     let stack = state.stack();
-    stack.push_table(0, constants.len());
+    push_functions(&stack, functions);
     for (name, value) in constants {
         stack.push_integer(*value);
         stack.set_field(name.as_bytes());
@@ -123,13 +139,40 @@ fn push_functions(stack: &LuaStack<'_>, members: &[ApiMember]) {
 /// The metatable of a class with these methods.
 fn class(state: &mut ScriptState, name: &'static str, methods: &[ApiMember]) -> LuaReference {
     state.with_stack(|stack| {
-        stack.push_table(0, 2);
+        stack.push_table(0, 3);
         push_functions(stack, methods);
         stack.set_field(b"__index");
-        stack.push_bytes(name.as_bytes());
-        stack.set_field(b"__name");
+        name_class(stack, name);
         stack.keep()
     })
+}
+
+/// Gives the metatable at the top the name of its class, for `tostring`.
+fn name_class(stack: &LuaStack<'_>, name: &'static str) {
+    stack.push_bytes(name.as_bytes());
+    stack.set_field(b"__name");
+    stack.push_function::<World>(text_of_object, 0);
+    stack.set_field(b"__tostring");
+}
+
+/// `tostring(object)`: `HAProxy class` and its name.
+fn text_of_object(call: &ApiCall<'_>) -> ApiResult {
+    call.push_class_name(1);
+    let name = String::from_utf8_lossy(call.bytes(-1).unwrap_or_default()).into_owned();
+    call.push_bytes(format!("HAProxy class {name}").as_bytes());
+    call.results(1)
+}
+
+/// Checks the number of arguments of a function. A method has its object among them.
+fn expect_count(call: &ApiCall<'_>, allowed: RangeInclusive<i32>, name: &str) -> Result<(), Misuse> {
+    if allowed.contains(&call.arguments()) {
+        return Ok(());
+    }
+    let (least, most) = (allowed.start(), allowed.end());
+    Err(Misuse::text(match least == most {
+        true => format!("'{name}' needs {least} arguments"),
+        false => format!("'{name}' needs between {least} and {most} arguments"),
+    }))
 }
 
 /// Runs `act` with the stream of the run, if it is the one with this number.

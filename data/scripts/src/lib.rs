@@ -14,6 +14,9 @@
 //! The specification is the Lua API of HAProxy (`doc/lua-api`); a member that is missing raises an error with its name.
 
 mod api;
+mod calls;
+mod logger;
+mod private;
 mod process;
 mod registry;
 mod resources;
@@ -31,5 +34,5 @@ pub use registry::FunctionKind;
 pub use resources::ScriptResources;
 pub use run::{ScriptResult, ScriptRun, ScriptStep};
 pub use scripts::{ScriptFailure, Scripts};
-pub use target::{ScriptSide, ScriptTarget, VisitAll};
-pub use wait::{ScriptReply, ScriptWait};
+pub use target::{RequestLinePart, ScriptSide, ScriptTarget, StreamSetting, VisitAll};
+pub use wait::{ReceiveAmount, ScriptJob, ScriptReply, ScriptWait};

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use weir_config::rules::sets;
+use weir_config::scripts::ServiceKind;
 use weir_expr::ScriptName;
 use weir_lua::LuaReference;
 use weir_model::RulesetSet;
@@ -14,15 +15,29 @@ pub enum FunctionKind {
     Fetch,
     Converter,
     Action,
+    Task,
+    HttpService,
+    TcpService,
 }
 
 impl FunctionKind {
+    /// The kind of a service.
+    pub(crate) fn of_service(kind: ServiceKind) -> Self {
+        match kind {
+            ServiceKind::Http => FunctionKind::HttpService,
+            ServiceKind::Tcp => FunctionKind::TcpService,
+        }
+    }
+
     /// The name in messages.
     pub fn noun(self) -> &'static str {
         match self {
             FunctionKind::Fetch => "sample-fetch",
             FunctionKind::Converter => "converter",
             FunctionKind::Action => "function",
+            FunctionKind::Task => "task",
+            FunctionKind::HttpService => "applet http",
+            FunctionKind::TcpService => "applet tcp",
         }
     }
 }

@@ -4,23 +4,25 @@ use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use weir_config::scripts::{ModuleKind, ScriptAction, ScriptFile, ScriptHost};
-use weir_expr::{Args, FetchResult, ScriptName, ScriptNames, Value};
+use weir_config::scripts::{ModuleKind, ScriptAction, ScriptFile, ScriptHost, ServiceKind};
+use weir_expr::{ScriptName, ScriptNames};
 use weir_lua::{Coroutine, LuaError, LuaErrorKind, LuaReference, RunBounds};
 use weir_model::ScriptSettings;
 
 use crate::api;
+use crate::logger::ScriptLogger;
 use crate::process::ScriptProcess;
 use crate::registry::{FunctionKind, Registered};
 use crate::resources::ScriptResources;
 use crate::target::ScriptTarget;
-use crate::world::ScriptState;
+use crate::world::{NewTask, ScriptState};
 
 /// The scripts of a configuration, and their states.
 #[derive(Debug)]
 pub struct Scripts {
     resources: Arc<ScriptResources>,
     started: OnceLock<Started>,
+    logger: Arc<ScriptLogger>,
     /// The state of `lua-load`.
     shared: StateCell,
     /// The states of `lua-load-per-thread`. The first one is made while the configuration is read.
@@ -63,7 +65,7 @@ struct StateCell {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     /// The number of the worker's own state, `None` for the shared one.
-    own: Option<usize>,
+    pub own: Option<usize>,
     pub function: LuaReference,
 }
 
@@ -98,9 +100,12 @@ pub struct ScriptFailure {
 }
 
 impl ScriptFailure {
-    pub(crate) fn new(kind: FunctionKind, name: ScriptName, thread: usize, error: &LuaError) -> Self {
-        let (noun, name) = (kind.noun(), weir_expr::expr::script::text_of(name));
-        let name = name.strip_prefix("lua.").unwrap_or(name);
+    pub(crate) fn new(kind: FunctionKind, name: Option<ScriptName>, thread: usize, error: &LuaError) -> Self {
+        let name = name.map(weir_expr::expr::script::text_of).map(|name| match kind {
+            FunctionKind::HttpService | FunctionKind::TcpService => format!(" '<{name}>'"),
+            _ => format!(" '{}'", name.strip_prefix("lua.").unwrap_or(name)),
+        });
+        let (noun, name) = (kind.noun(), name.unwrap_or_default());
         let what = match (error.kind, &error.message) {
             (LuaErrorKind::Timeout, _) => "execution timeout".to_owned(),
             (LuaErrorKind::Memory, _) => "out of memory error".to_owned(),
@@ -108,7 +113,7 @@ impl ScriptFailure {
             (_, None) => "unknown runtime error".to_owned(),
         };
         let calls = from_calls(&error.traceback);
-        ScriptFailure { message: format!("Lua {noun} '{name}': [state-id {thread}] {what}{calls}.") }
+        ScriptFailure { message: format!("Lua {noun}{name}: [state-id {thread}] {what}{calls}.") }
     }
 }
 
@@ -117,10 +122,11 @@ fn calls(traceback: &str) -> impl Iterator<Item = &str> {
     traceback.lines().map(str::trim).filter(|line| !line.is_empty() && *line != "stack traceback:")
 }
 
-/// The calls of a run that failed, in one line: ` from a, b`.
+/// The calls of a run that failed, in one line: ` from a, b`. Three dots stand for calls that tail calls replaced.
 fn from_calls(traceback: &str) -> String {
     let calls: Vec<String> = calls(traceback).map(of_line).collect();
-    if calls.is_empty() { String::new() } else { format!(" from {}", calls.join(", ")) }
+    let calls = calls.join(", ").replace(", (...tail calls...)", " ...");
+    if calls.is_empty() { String::new() } else { format!(" from {calls}") }
 }
 
 /// The calls of a file that failed, in one line: `, called from a, b`.
@@ -129,8 +135,14 @@ fn called_from(traceback: &str) -> String {
     if calls.is_empty() { String::new() } else { format!(", called from {}", calls.join(", ")) }
 }
 
-/// A call of a traceback as HAProxy writes it: a function without a name by its line.
+/// A call of a traceback as HAProxy writes it: a function without a name by its line, one of a library by its kind.
 fn of_line(call: &str) -> String {
+    if let Some((place, name)) = call.split_once("in function '") {
+        return match name.rsplit_once('.') {
+            Some((_, field)) => format!("{place}in field '{field}"),
+            None => format!("{place}in global '{name}"),
+        };
+    }
     let Some((place, function)) = call.split_once("in function <") else { return call.to_owned() };
     match function.strip_suffix('>').and_then(|function| function.rsplit_once(':')) {
         Some((_, line)) => format!("{place}in function line {line}"),
@@ -144,6 +156,7 @@ impl Scripts {
         Scripts {
             resources: Arc::new(resources),
             started: OnceLock::new(),
+            logger: Arc::default(),
             shared: StateCell::default(),
             own: (0..workers).map(|_| StateCell::default()).collect(),
             loading: Mutex::default(),
@@ -206,6 +219,11 @@ impl Scripts {
         self.resources.process.has_taken_over_mails()
     }
 
+    /// Sets the loggers of the global section. Until then, messages of scripts are only printed.
+    pub fn log_to(&self, log: impl Fn(u8, &str) -> bool + Send + Sync + 'static) {
+        self.logger.set(Box::new(log));
+    }
+
     fn loading(&self) -> MutexGuard<'_, LoadedFiles> {
         self.loading.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -228,7 +246,7 @@ impl Scripts {
     ) -> Result<(), String> {
         let mut place = lock(&cell.state);
         if place.is_none() {
-            let mut state = api::new_state(thread as u32, settings, &self.resources)?;
+            let mut state = api::new_state(thread as u32, settings, &self.resources, &self.logger)?;
             for (pattern, kind) in paths {
                 api::prepend_path(&mut state, pattern, *kind);
             }
@@ -251,6 +269,17 @@ impl Scripts {
         find(&self.shared).map(|registered| Place { own: None, function: registered.function })
     }
 
+    /// Takes the tasks that scripts registered before this worker ran, with the numbers of their states. Those of the shared state run on the
+    /// first worker.
+    pub(crate) fn take_tasks(&self, worker: usize) -> Vec<(Option<usize>, Vec<NewTask>)> {
+        let shared = (worker == 0).then_some((None, &self.shared));
+        let own = self.own.get(worker).map(|cell| (Some(worker), cell));
+        let tasks = |cell: &StateCell| {
+            lock(&cell.state).as_deref().map_or(Vec::new(), |state| state.host().take_tasks())
+        };
+        shared.into_iter().chain(own).map(|(own, cell)| (own, tasks(cell))).collect()
+    }
+
     fn cell(&self, place: Place) -> &StateCell {
         place.own.and_then(|worker| self.own.get(worker)).unwrap_or(&self.shared)
     }
@@ -259,6 +288,9 @@ impl Scripts {
     pub(crate) fn hold(&self, place: Place) -> Held<'_> {
         let cell = self.cell(place);
         let mut state = Held(lock(&cell.state));
+        for ended in state.host().private.take_ended() {
+            state.forget(ended);
+        }
         let orphans = std::mem::take(&mut *lock(&cell.orphans));
         for orphan in orphans {
             state.end(orphan, self.bounds(place, None));
@@ -300,78 +332,21 @@ impl Scripts {
         settings.slice.unwrap_or_else(|| own.map_or_else(shared, |_| SLICE))
     }
 
-    /// Evaluates a fetch of a script.
-    pub fn fetch(
+    /// Reports a failure of a script: to the loggers of the stream's proxy, or for a service or a task to those of the global section.
+    pub(crate) fn report(
         &self,
-        worker: usize,
-        name: ScriptName,
-        args: &Args,
-        target: &mut (dyn ScriptTarget + 'static),
-    ) -> FetchResult<'static> {
-        // An expression of a script does not run scripts: its own state is in use.
-        let Some(_entry) = Entry::new() else { return FetchResult::Missing };
-        let Some(place) = self.place(worker, FunctionKind::Fetch, name) else { return FetchResult::Missing };
-        let number = target.number();
-        let mut state = self.hold(place);
-        let class = state.host().classes().txn;
-        let called = state.call(
-            place.function,
-            Some(&mut *target),
-            self.bounds(place, None),
-            |stack| {
-                stack.push_object(class, number);
-                api::push_arguments(stack, args);
-            },
-            |results| api::read_result(results),
-        );
-        drop(state);
-        match called {
-            Ok(value) => FetchResult::from(value),
-            Err(error) => {
-                let failure = ScriptFailure::new(FunctionKind::Fetch, name, place.thread(), &error);
-                self.report(target, &failure);
-                FetchResult::Missing
-            }
-        }
-    }
-
-    /// Evaluates a converter of a script.
-    pub fn convert(
-        &self,
-        worker: usize,
-        name: ScriptName,
-        value: Value<'static>,
-        args: &Args,
-        target: &mut (dyn ScriptTarget + 'static),
-    ) -> Option<Value<'static>> {
-        let _entry = Entry::new()?;
-        let place = self.place(worker, FunctionKind::Converter, name)?;
-        let mut state = self.hold(place);
-        let keeps = state.host().settings.keeps_booleans == Some(true);
-        let called = state.call(
-            place.function,
-            Some(&mut *target),
-            self.bounds(place, None),
-            |stack| {
-                api::push_value(stack, &value, keeps);
-                api::push_arguments(stack, args);
-            },
-            |results| api::read_result(results),
-        );
-        drop(state);
-        match called {
-            Ok(value) => value,
-            Err(error) => {
-                let failure = ScriptFailure::new(FunctionKind::Converter, name, place.thread(), &error);
-                self.report(target, &failure);
-                None
-            }
-        }
-    }
-
-    /// Reports a failure of a script, as an alert of its stream.
-    pub(crate) fn report(&self, target: &mut dyn ScriptTarget, failure: &ScriptFailure) {
-        let has_logger = self.settings().logs && target.log(1, &failure.message);
+        target: Option<&mut (dyn ScriptTarget + 'static)>,
+        kind: FunctionKind,
+        failure: &ScriptFailure,
+    ) {
+        let is_of_process =
+            matches!(kind, FunctionKind::Task | FunctionKind::HttpService | FunctionKind::TcpService);
+        // As in HAProxy, an error in the log and an alert on the terminal.
+        let log = || match target.filter(|_| !is_of_process) {
+            Some(target) => target.log(3, &failure.message),
+            None => self.logger.log(3, &failure.message),
+        };
+        let has_logger = self.settings().logs && log();
         api::print_message(self.settings(), 1, &failure.message, has_logger);
     }
 
@@ -490,6 +465,11 @@ impl ScriptHost for Scripts {
         let Registered { rulesets, arguments, .. } = self.registered(FunctionKind::Action, name)?;
         Some(ScriptAction { name: weir_expr::expr::script::name_of(name), rulesets, arguments })
     }
+
+    fn service(&self, name: &str, kind: ServiceKind) -> Option<ScriptName> {
+        self.registered(FunctionKind::of_service(kind), name)?;
+        Some(weir_expr::expr::script::name_of(name))
+    }
 }
 
 /// The warning without `tune.lua.bool-sample-conversion`.
@@ -512,9 +492,10 @@ mod tests {
             traceback: traceback.to_owned(),
         };
         let name = weir_expr::expr::script::name_of("lua.f");
-        let shown =
-            |kind, message| ScriptFailure::new(FunctionKind::Fetch, name, 2, &error(kind, message)).message;
-        let from = "from [C]: in function 'error', /a.lua:4: in function line 3.";
+        let shown = |kind, message| {
+            ScriptFailure::new(FunctionKind::Fetch, Some(name), 2, &error(kind, message)).message
+        };
+        let from = "from [C]: in global 'error', /a.lua:4: in function line 3.";
         let begin = "Lua sample-fetch 'f': [state-id 2]";
         assert_eq!(
             shown(LuaErrorKind::Runtime, Some("/a.lua:4: x")),

@@ -1,9 +1,13 @@
-//! What scripts ask their stream for.
+//! What scripts ask their driver for.
 
+use std::fmt;
 use std::time::Duration;
 
-/// A wait that a script asks its stream to do.
-#[derive(Debug, PartialEq, Eq)]
+use weir_lua::{LuaStack, Misuse};
+use weir_sched::Tick;
+
+/// A wait that a script asks its driver to do.
+#[derive(Debug)]
 pub enum ScriptWait {
     /// `core.sleep`, `core.msleep`.
     Sleep(Duration),
@@ -11,6 +15,47 @@ pub enum ScriptWait {
     Others,
     /// `txn:done`: the function does not go on.
     Done(Option<Box<ScriptReply>>),
+    /// `core.done`: the function ends here.
+    End,
+    /// Work that does not concern the stream.
+    Job(Box<dyn ScriptJob>),
+    /// A service reads from its client, perhaps only for so long.
+    Receive(ReceiveAmount, Option<Duration>),
+    /// A service sends to its client.
+    Send(Vec<u8>),
+    /// A service begins its response. The body of the reply is not used.
+    Answer(Box<ScriptReply>),
+}
+
+/// Work that a script waits for: of a socket, of a request, of a queue. It is done in the task of the run, and only there.
+pub trait ScriptJob: Send {
+    /// Goes on. `None` once the work has ended. Else the time when it wants to go on if nothing wakes the task before.
+    fn advance(&mut self) -> Option<Tick>;
+
+    /// Pushes the results of the function that waits.
+    ///
+    /// # Errors
+    /// The function fails.
+    fn finish(self: Box<Self>, stack: &LuaStack<'_>) -> Result<(), Misuse>;
+}
+
+impl fmt::Debug for dyn ScriptJob {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("ScriptJob")
+    }
+}
+
+/// How much a service reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReceiveAmount {
+    /// A line with its end, or the rest without one.
+    Line,
+    /// So many bytes, or fewer at the end.
+    Exactly(usize),
+    /// The received bytes, without waiting.
+    There,
+    /// Everything up to the end.
+    All,
 }
 
 /// A reply that a script made (`txn:reply`).

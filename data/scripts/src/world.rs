@@ -10,6 +10,8 @@ use weir_expr::pattern::regex::Regex;
 use weir_lua::{LuaHost, LuaReference, LuaState};
 use weir_model::ScriptSettings;
 
+use crate::logger::ScriptLogger;
+use crate::private::PrivateData;
 use crate::registry::FunctionRegistry;
 use crate::resources::ScriptResources;
 use crate::target::ScriptTarget;
@@ -30,8 +32,14 @@ pub(crate) struct World {
     pub thread: u32,
     pub settings: ScriptSettings,
     pub resources: Arc<ScriptResources>,
+    pub logger: Arc<ScriptLogger>,
     pub registry: FunctionRegistry,
     pub classes: OnceCell<Classes>,
+    pub private: PrivateData,
+    /// `act.wake_time` of the run, if it was called since the run was resumed.
+    pub wake_ms: Cell<Option<u64>>,
+    /// Tasks that were registered and did not start yet.
+    pub tasks: RefCell<Vec<NewTask>>,
     /// Whether the configuration is being read: only then functions are registered.
     pub is_loading: Cell<bool>,
     /// Expressions of `txn.f` and `txn.c`, by text. An error is kept, too.
@@ -47,8 +55,23 @@ pub(crate) struct World {
     pub converter_names: Vec<&'static str>,
 }
 
-/// The metatables of objects.
+/// A task that did not start yet.
 #[derive(Debug)]
+pub(crate) struct NewTask {
+    pub function: LuaReference,
+    /// `None` for nil.
+    pub arguments: Vec<Option<LuaReference>>,
+}
+
+impl NewTask {
+    /// The kept values.
+    pub(crate) fn references(&self) -> impl Iterator<Item = LuaReference> {
+        std::iter::once(self.function).chain(self.arguments.iter().copied().flatten())
+    }
+}
+
+/// The metatables of objects.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Classes {
     pub txn: LuaReference,
     pub fetches: LuaReference,
@@ -58,6 +81,8 @@ pub(crate) struct Classes {
     /// `txn.sc`: every result is a text.
     pub string_converters: LuaReference,
     pub http: LuaReference,
+    pub applet_http: LuaReference,
+    pub applet_tcp: LuaReference,
     pub reply: LuaReference,
     /// The methods of `txn`, behind its fields.
     pub txn_methods: LuaReference,
@@ -79,6 +104,11 @@ impl LuaHost for World {
 }
 
 impl World {
+    /// Takes the tasks that did not start yet.
+    pub(crate) fn take_tasks(&self) -> Vec<NewTask> {
+        self.tasks.take()
+    }
+
     /// The classes. They are made before any script runs.
     pub(crate) fn classes(&self) -> &Classes {
         self.classes.get().expect("a state has its classes")

@@ -15,6 +15,7 @@ use weir_model::RulesetKind;
 use weir_model::{Redirect, RedirectKind};
 use weir_mux::{BodyFlow, BodyProducer, Failed, FlowState, LocalService, Message, StreamConnector};
 use weir_net::SendOutcome;
+use weir_scripts::ScriptReply;
 
 use crate::deadlines::{Waits, While};
 use crate::drive::DriveStep;
@@ -43,6 +44,14 @@ enum Fallback {
     Configured,
     /// The built-in message. Used when the reply is itself the proxy's message for the status.
     BuiltIn,
+}
+
+/// What becomes of the rest of the request's body.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RequestRest {
+    Dropped,
+    /// The service still reads it.
+    ReadOn,
 }
 
 impl ReplyPhase {
@@ -331,16 +340,8 @@ impl ReplyPhase {
         headers: &[(Vec<u8>, Vec<u8>)],
         body: Vec<u8>,
     ) -> Result<(), NoRoom> {
-        self.start(status, reason.unwrap_or_else(|| status::reason(status)))?;
+        self.start_for_script(status, reason, headers)?;
         let head = &mut self.stream.response.message.head;
-        let frames = |name: &[u8]| {
-            let framing: [&[u8]; 3] = [b"content-length", b"transfer-encoding", b"connection"];
-            framing.iter().any(|own| name.eq_ignore_ascii_case(own))
-        };
-        // The framing is that of the body.
-        for (name, value) in headers.iter().filter(|(name, _)| !frames(name)) {
-            head.add(name, value)?;
-        }
         if !status::is_bodyless(status) {
             head.add(b"content-length", itoa::Buffer::new().format(body.len()).as_bytes())?;
         }
@@ -348,6 +349,42 @@ impl ReplyPhase {
         let body = ReplyBody::Made(Scratch::from(body));
         self.stream.response.reply = Some(LocalReply { body, closes: false, logged_as: 0 });
         Ok(())
+    }
+
+    /// Starts a response of a script. Its framing is that of the body.
+    fn start_for_script(
+        &mut self,
+        status: u16,
+        reason: Option<&str>,
+        headers: &[(Vec<u8>, Vec<u8>)],
+    ) -> Result<(), NoRoom> {
+        self.start(status, reason.unwrap_or_else(|| status::reason(status)))?;
+        let head = &mut self.stream.response.message.head;
+        let framing: [&[u8]; 3] = [b"content-length", b"transfer-encoding", b"connection"];
+        let frames = |name: &[u8]| framing.iter().any(|own| name.eq_ignore_ascii_case(own));
+        let own = headers.iter().filter(|(name, _)| !frames(name));
+        own.map(|(name, value)| (name.to_ascii_lowercase(), value))
+            .try_for_each(|(name, value)| head.add(&name, value))
+    }
+
+    /// Prepares the head of a service of a script. Returns the length of the body that the script announces, if it does. `None` if the head
+    /// is invalid.
+    pub(crate) fn prepare_service(&mut self, reply: &ScriptReply) -> Option<Option<u64>> {
+        let lengths = reply.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case(b"content-length"));
+        let mut length = None;
+        for (_, value) in lengths {
+            let value = decimal(value)?;
+            if length.replace(value).is_some_and(|other| other != value) {
+                return None;
+            }
+        }
+        let reason = reply.reason.as_deref().map(String::from_utf8_lossy);
+        self.start_for_script(reply.status, reason.as_deref(), &reply.headers).ok()?;
+        if let Some(length) = length {
+            let text = itoa::Buffer::new().format(length).to_owned();
+            self.stream.response.message.head.add(b"content-length", text.as_bytes()).ok()?;
+        }
+        Some(length)
     }
 
     /// Prepares a page: `headers`, then the output of `service`.
@@ -381,6 +418,24 @@ impl ReplyPhase {
         let Some(reply) = self.stream.response.reply.take() else {
             return Err(self.stream.ending);
         };
+        let size = match &reply.body {
+            ReplyBody::Streamed(_) => BodySize::Unknown,
+            body => BodySize::of_length(body.bytes().len() as u64),
+        };
+        let bodiless = self.begin_reply(&reply, size, RequestRest::Dropped).await;
+        let whole = if bodiless { &b""[..] } else { reply.body.bytes() };
+        self.stream.response.logged.reply =
+            if self.stream.request.is_known() { whole.len() as u32 } else { 0 };
+        self.stream.log_the_beginning();
+        self.stream.response.progress = ResponseProgress::Leaving;
+        match reply.body {
+            ReplyBody::Streamed(service) if !bodiless => PooledFuture::new(self.send_streamed(service)).await,
+            _ => self.send_whole(whole).await,
+        }
+    }
+
+    /// Runs the after-response rules, and states the framing of a body of this size. Returns whether the response must not have a body.
+    async fn begin_reply(&mut self, reply: &LocalReply, size: BodySize, rest: RequestRest) -> bool {
         self.stream.response.progress = ResponseProgress::Known;
         // Rules run only if there was a request.
         if self.stream.request.is_known() {
@@ -397,28 +452,34 @@ impl ReplyPhase {
         }
         let bodiless = self.stream.request.head_only()
             || status::is_bodyless(self.stream.response.message.head.status());
-        let size = match &reply.body {
+        let size = match size {
             // A client that treats the response as a tunnel reads until EOF and ignores the framing fields.
             _ if self.stream.as_exchange_phase().promises_tunnel() => BodySize::Tunnel,
             _ if bodiless => BodySize::None,
-            ReplyBody::Streamed(_) => BodySize::Unknown,
-            body => BodySize::of_length(body.bytes().len() as u64),
+            size => size,
         };
         // For an HTTP/1.0 client, the end of the connection delimits the body.
         if size == BodySize::Unknown && self.stream.request.message.head.version() >= Version::HTTP_11 {
             self.stream.response.message.head.note(HeadFlags::CHUNKED);
         }
-        self.settle_reply(&reply, size);
+        self.settle_reply(reply, size, rest);
         let _ = self.stream.exchange_phase().restate_response(size);
-        let whole = if bodiless { &b""[..] } else { reply.body.bytes() };
-        self.stream.response.logged.reply =
-            if self.stream.request.is_known() { whole.len() as u32 } else { 0 };
+        bodiless
+    }
+
+    /// Sends the prepared head of a service that goes on. Returns whether the response must not have a body.
+    pub(crate) async fn open_service(&mut self, size: BodySize) -> Result<bool, Ending> {
+        let bodiless = self.begin_reply(&LocalReply::default(), size, RequestRest::ReadOn).await;
         self.stream.log_the_beginning();
         self.stream.response.progress = ResponseProgress::Leaving;
-        match reply.body {
-            ReplyBody::Streamed(service) if !bodiless => PooledFuture::new(self.send_streamed(service)).await,
-            _ => self.send_whole(whole).await,
-        }
+        self.begin_streamed()?;
+        Ok(bodiless)
+    }
+
+    /// Ends a response of [`open_service`](Self::open_service), which was sent as a whole.
+    pub(crate) fn close_service(&mut self) {
+        self.drop_request_body();
+        self.stream.reusable.client &= self.stream.request.body.is_done();
     }
 
     async fn after_response_rules(&mut self) {
@@ -434,24 +495,19 @@ impl ReplyPhase {
     }
 
     /// Decides whether the client's connection persists, and sets the head's fields accordingly.
-    fn settle_reply(&mut self, reply: &LocalReply, size: BodySize) {
+    fn settle_reply(&mut self, reply: &LocalReply, size: BodySize, rest: RequestRest) {
         // The rest of the request's body would be parsed as the next request. The head is removed first: if it counted as body, an incomplete
         // body would look complete.
         self.stream.request.message.detach(&mut self.stream.client);
-        if !self.stream.request.body.is_done() {
-            let right = self.stream.request.body.inspect(&mut self.stream.client);
-            self.stream.trace_mut().trace_coding(MessageDirection::Request, right);
-            if self.stream.request.body.is_complete() {
-                self.stream.client.consume(self.stream.request.body.ready());
-                self.stream.request.body.begin(BodyFlow::done());
-            }
+        if rest == RequestRest::Dropped {
+            self.drop_request_body();
         }
         // If a rule changed the status to 1xx, the client takes the reply for an interim response and waits for another.
         let last = self.stream.response.message.head.status() >= 200;
         self.stream.reusable.client &= last
             && !reply.closes
             && self.stream.request.is_known()
-            && self.stream.request.body.is_done()
+            && (rest == RequestRest::ReadOn || self.stream.request.body.is_done())
             && self.stream.response.message.client_persists(
                 &self.stream.request.message,
                 size,
@@ -466,24 +522,22 @@ impl ReplyPhase {
         self.stream.exchange_phase().adjust_response_case();
     }
 
+    /// Drops the received rest of the request's body.
+    fn drop_request_body(&mut self) {
+        if !self.stream.request.body.is_done() {
+            let right = self.stream.request.body.inspect(&mut self.stream.client);
+            self.stream.trace_mut().trace_coding(MessageDirection::Request, right);
+            if self.stream.request.body.is_complete() {
+                self.stream.client.consume(self.stream.request.body.ready());
+                self.stream.request.body.begin(BodyFlow::done());
+            }
+        }
+    }
+
     /// Sends the head, then the output of a service, at the client's pace.
     async fn send_streamed(&mut self, service: Box<LocalService>) -> Result<(), Ending> {
         let mut source = StreamConnector::from(*service);
-        self.stream.response.body.begin(BodyFlow::made());
-        if self.stream.response.body.is_filtered() {
-            let (message, request) = (&mut self.stream.response.message, &self.stream.request.message);
-            let stated = match self.stream.response.body.head(message, Some(request)) {
-                Ok(true) if request.head.version() >= Version::HTTP_11 => message.chunk(),
-                Ok(true) => message.unframe(),
-                Ok(false) => Ok(()),
-                Err(Failed) => return Err(Ending::new(By::Internal, During::Headers)),
-            };
-            if stated.is_err() {
-                return Err(Ending::new(By::Internal, During::Headers));
-            }
-        }
-        self.stream.response.body.aim(&self.stream.client, &self.stream.response.message.head);
-        self.stream.response.message.send(&mut self.stream.client, &mut self.stream.scratch, true);
+        self.begin_streamed()?;
         self.stream
             .drive(
                 While::Bodies,
@@ -514,6 +568,26 @@ impl ReplyPhase {
             .await
     }
 
+    /// Sends the head of a response, before a body that is made while it is sent.
+    fn begin_streamed(&mut self) -> Result<(), Ending> {
+        self.stream.response.body.begin(BodyFlow::made());
+        if self.stream.response.body.is_filtered() {
+            let (message, request) = (&mut self.stream.response.message, &self.stream.request.message);
+            let stated = match self.stream.response.body.head(message, Some(request)) {
+                Ok(true) if request.head.version() >= Version::HTTP_11 => message.chunk(),
+                Ok(true) => message.unframe(),
+                Ok(false) => Ok(()),
+                Err(Failed) => return Err(Ending::new(By::Internal, During::Headers)),
+            };
+            if stated.is_err() {
+                return Err(Ending::new(By::Internal, During::Headers));
+            }
+        }
+        self.stream.response.body.aim(&self.stream.client, &self.stream.response.message.head);
+        self.stream.response.message.send(&mut self.stream.client, &mut self.stream.scratch, true);
+        Ok(())
+    }
+
     async fn send_whole(&mut self, body: &[u8]) -> Result<(), Ending> {
         let Stream { response, scratch, client, reusable, .. } = &mut self.stream;
         // If the connection closes after the reply, the FIN goes into the same segment.
@@ -542,6 +616,13 @@ impl ReplyPhase {
             )
             .await
     }
+}
+
+/// A number in digits. `None` for anything else.
+fn decimal(text: &[u8]) -> Option<u64> {
+    let digits =
+        std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
+    digits.parse().ok()
 }
 
 /// The client closed while the reply was being sent.

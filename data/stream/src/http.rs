@@ -91,6 +91,10 @@ impl Stream {
             StreamError::Close(_) => return Err(ending),
             StreamError::Error(status, _) => self.reply_phase().prepare_error(status),
             StreamError::Reply(_) => {}
+            StreamError::Answered(_) => {
+                self.ending = ending;
+                return Ok(());
+            }
         }
         self.ending = ending;
         if self.response.is_leaving() {

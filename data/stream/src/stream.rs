@@ -118,6 +118,8 @@ pub enum StreamError {
     Error(u16, Ending),
     /// Close without a response. The stream has this ending.
     Close(Ending),
+    /// A service has sent the response. The stream has this ending.
+    Answered(Ending),
 }
 
 impl StreamError {
@@ -134,9 +136,10 @@ impl StreamError {
     /// The ending that the error gives to the stream.
     pub const fn ending(&self) -> Ending {
         match self {
-            StreamError::Reply(ending) | StreamError::Error(_, ending) | StreamError::Close(ending) => {
-                *ending
-            }
+            StreamError::Reply(ending)
+            | StreamError::Error(_, ending)
+            | StreamError::Close(ending)
+            | StreamError::Answered(ending) => *ending,
         }
     }
 }

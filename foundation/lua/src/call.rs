@@ -1,6 +1,8 @@
 //! Access to the values of a stack: the arguments and results of functions.
 
 mod function;
+mod numbers;
+mod opaque;
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -12,7 +14,6 @@ use std::time::Instant;
 use mlua_sys as ffi;
 
 use crate::failure::Misuse;
-use crate::opaque;
 
 use crate::raw::{REGISTRY, RawState};
 use crate::shared::{LuaHost, LuaReference, Shared};
@@ -20,6 +21,8 @@ use crate::shared::{LuaHost, LuaReference, Shared};
 pub(crate) use function::hook;
 use function::trampoline;
 pub use function::{CallEnd, Function};
+pub use numbers::ObjectNumbers;
+pub use opaque::{opaque_bytes, push_opaque};
 
 /// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -255,7 +258,7 @@ impl LuaStack<'_> {
     pub fn push_object(&self, class: LuaReference, number: i64) {
         self.reserve(3);
         self.raw.push_table(0, 1);
-        self.set_hidden(-1, &NUMBER, number);
+        self.numbers(-1).set_first(number);
         self.raw.push_element(REGISTRY, i64::from(class.0));
         self.assert_table(-1);
         self.raw.set_metatable(-2);
@@ -276,54 +279,42 @@ impl LuaStack<'_> {
         if !is_same {
             return None;
         }
-        self.raw.push_by_pointer(index, ptr::from_ref(&NUMBER).cast());
+        self.raw.push_by_pointer(index, numbers::first_key());
         let number = self.raw.integer(-1);
         self.raw.pop(1);
         number
     }
 
-    /// Sets a second number of the object at `index`, which scripts cannot change either.
-    pub fn set_second(&self, index: i32, number: i64) {
+    /// The numbers of the object at `index`.
+    pub fn numbers(&self, index: i32) -> ObjectNumbers<'_> {
         self.assert_table(index);
         self.reserve(1);
-        self.set_hidden(index, &SECOND, number);
+        ObjectNumbers { raw: self.raw, table: self.absolute(index), life: PhantomData }
     }
 
-    /// The second number of an object. `None` if it was not set.
-    pub fn second(&self, index: i32) -> Option<i64> {
+    /// Removes the value at the top and attaches it to the object below it. Scripts cannot change it.
+    pub fn attach(&self) {
+        self.assert_table(-2);
+        self.assert_free(1);
+        self.raw.set_by_pointer(-2, ptr::from_ref(&ATTACHED).cast());
+    }
+
+    /// Pushes the value that is attached to the object at `index`, or nil.
+    pub fn push_attached(&self, index: i32) {
         self.assert_table(index);
         self.reserve(1);
-        self.raw.push_by_pointer(index, ptr::from_ref(&SECOND).cast());
-        let number = self.raw.integer(-1);
-        self.raw.pop(1);
-        number
+        self.raw.push_by_pointer(index, ptr::from_ref(&ATTACHED).cast());
     }
 
-    /// Changes the number of the object at `index`.
-    pub fn set_number(&self, index: i32, number: i64) {
-        self.assert_table(index);
-        self.reserve(1);
-        self.set_hidden(index, &NUMBER, number);
-    }
-
-    fn set_hidden(&self, index: i32, key: &'static u8, number: i64) {
-        let table = self.absolute(index);
-        self.raw.push_integer(number);
-        self.raw.set_by_pointer(table, ptr::from_ref(key).cast());
-    }
-
-    /// Pushes a userdata with a copy of the bytes, which scripts can neither read nor change.
-    pub fn push_opaque(&self, bytes: &[u8]) {
+    /// Pushes the name of the class of an object (`__name`), or nil.
+    pub fn push_class_name(&self, index: i32) {
         self.reserve(2);
-        opaque::push(self.raw, bytes);
-    }
-
-    /// The bytes of a userdata of [`LuaStack::push_opaque`]. `None` for everything else.
-    pub fn opaque(&self, index: i32) -> Option<&[u8]> {
-        self.reserve(1);
-        // The value stays where it is for as long as this borrow: see `assert_free`.
-        self.lent.set(self.lent.get().max(self.absolute(index)));
-        opaque::bytes(self.raw, index)
+        if !self.raw.push_metatable(index) {
+            return self.raw.push_nil();
+        }
+        self.raw.push_bytes(b"__name");
+        self.raw.push_value_of_key(-2);
+        self.raw.remove(-2);
     }
 
     /// Removes `count` values from the top.
@@ -354,6 +345,7 @@ impl LuaStack<'_> {
 pub struct LuaCall<'c, H: LuaHost> {
     stack: LuaStack<'c>,
     shared: &'c Shared<H>,
+    arguments: i32,
 }
 
 impl<H: LuaHost> std::fmt::Debug for LuaCall<'_, H> {
@@ -372,7 +364,12 @@ impl<'c, H: LuaHost> Deref for LuaCall<'c, H> {
 
 impl<'c, H: LuaHost> LuaCall<'c, H> {
     pub(crate) fn new(raw: RawState, shared: &'c Shared<H>) -> Self {
-        LuaCall { stack: LuaStack::new(raw), shared }
+        LuaCall { stack: LuaStack::new(raw), shared, arguments: raw.top() }
+    }
+
+    /// The number of arguments. Further values on the stack are those that the function pushed.
+    pub fn arguments(&self) -> i32 {
+        self.arguments
     }
 
     /// The number that the function was registered with.
@@ -383,6 +380,11 @@ impl<'c, H: LuaHost> LuaCall<'c, H> {
     /// The state's host.
     pub fn host(&self) -> &'c H {
         &self.shared.host
+    }
+
+    /// Forgets a kept value.
+    pub fn forget(&self, reference: LuaReference) {
+        self.stack.raw.forget(reference.0);
     }
 
     /// Calls `act` with the target of the run and the stack. `None` without a target: at load time, and in finalizers.
@@ -463,7 +465,5 @@ impl<H: LuaHost> Drop for Lent<'_, H> {
     }
 }
 
-/// The key of an object's number: an address that scripts do not have.
-static NUMBER: u8 = 0;
-/// The key of an object's second number.
-static SECOND: u8 = 1;
+/// The key of the value that is attached to an object.
+static ATTACHED: u8 = 3;

@@ -19,12 +19,11 @@
 mod call;
 mod failure;
 mod memory;
-mod opaque;
 mod raw;
 mod shared;
 mod state;
 
-pub use call::{CallEnd, Function, LuaCall, LuaKind, LuaStack};
+pub use call::{CallEnd, Function, LuaCall, LuaKind, LuaStack, ObjectNumbers, opaque_bytes, push_opaque};
 pub use failure::{LuaError, LuaErrorKind, Misuse};
 pub use shared::{LuaHost, LuaReference, RunBounds};
 pub use state::{Coroutine, LuaState, Resumed};

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use weir_lua::{
     CallEnd, Function, LuaCall, LuaErrorKind, LuaHost, LuaKind, LuaReference, LuaState, Misuse, Resumed,
-    RunBounds,
+    RunBounds, opaque_bytes, push_opaque,
 };
 
 #[derive(Debug)]
@@ -428,10 +428,10 @@ fn objects_have_numbers_that_functions_change() {
         stack.push_table(0, 0);
         let class = stack.keep();
         stack.push_object(class, 42);
-        assert_eq!((stack.object(-1, class), stack.second(-1)), (Some(42), None));
-        stack.set_second(-1, 5);
-        stack.set_number(-1, 43);
-        assert_eq!((stack.object(1, class), stack.second(1)), (Some(43), Some(5)));
+        assert_eq!((stack.object(-1, class), stack.numbers(-1).second()), (Some(42), None));
+        stack.numbers(-1).set_second(5);
+        stack.numbers(-1).set_first(43);
+        assert_eq!((stack.object(1, class), stack.numbers(1).second()), (Some(43), Some(5)));
         assert_eq!(stack.count(), 1);
     });
 }
@@ -442,13 +442,13 @@ fn opaque_bytes_come_back_only_from_their_own_values() {
     state.open_library("io");
     state.push_global(b"io");
     let stack = state.stack();
-    stack.push_opaque(b"a\0b");
-    assert_eq!((stack.kind(-1), stack.opaque(-1)), (LuaKind::Userdata, Some(&b"a\0b"[..])));
-    stack.push_opaque(b"");
-    assert_eq!(stack.opaque(-1), Some(&b""[..]));
+    push_opaque(&stack, b"a\0b");
+    assert_eq!((stack.kind(-1), opaque_bytes(&stack, -1)), (LuaKind::Userdata, Some(&b"a\0b"[..])));
+    push_opaque(&stack, b"");
+    assert_eq!(opaque_bytes(&stack, -1), Some(&b""[..]));
     // A file is a userdata of C.
     stack.push_field(1, b"stdout");
-    assert_eq!((stack.kind(-1), stack.opaque(-1)), (LuaKind::Userdata, None));
+    assert_eq!((stack.kind(-1), opaque_bytes(&stack, -1)), (LuaKind::Userdata, None));
     stack.push_bytes(b"a\0b");
-    assert_eq!((stack.opaque(-1), stack.opaque(9)), (None, None));
+    assert_eq!((opaque_bytes(&stack, -1), opaque_bytes(&stack, 9)), (None, None));
 }

@@ -16,6 +16,29 @@ pub trait ScriptHost: ScriptNames {
 
     /// The action with this name, with `lua.`.
     fn action(&self, name: &str) -> Option<ScriptAction>;
+
+    /// The service of this kind with this name, with `lua.`.
+    fn service(&self, name: &str, kind: ServiceKind) -> Option<ScriptName>;
+}
+
+/// The protocol of a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServiceKind {
+    Http,
+    Tcp,
+}
+
+impl ServiceKind {
+    /// The other one.
+    #[must_use]
+    pub fn other(self) -> Self {
+        if self == ServiceKind::Http { ServiceKind::Tcp } else { ServiceKind::Http }
+    }
+
+    /// The name in scripts.
+    pub fn name(self) -> &'static str {
+        if self == ServiceKind::Http { "http" } else { "tcp" }
+    }
 }
 
 /// A script to run.
@@ -70,6 +93,10 @@ impl ScriptHost for NoScripts {
     fn prepend_path(&self, _: &str, _: ModuleKind) {}
 
     fn action(&self, _: &str) -> Option<ScriptAction> {
+        None
+    }
+
+    fn service(&self, _: &str, _: ServiceKind) -> Option<ScriptName> {
         None
     }
 }

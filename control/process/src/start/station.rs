@@ -144,6 +144,15 @@ impl Station {
             self.live.record.peers.sections.iter().for_each(|section| section.start());
         }
         weir_logs::forward::start(&self.live.record.events.forwards);
+        if let Some(scripts) = &instance.hooks.scripts {
+            let (sinks, tag) = (self.live.record.log_sinks.clone(), instance.subrequests.log_tag.clone());
+            scripts.log_to(move |level, text| {
+                let level = weir_events::Level::ALL[usize::from(level.min(7))];
+                weir_stream::log::send_line(&sinks, &tag, level, text.as_bytes());
+                !sinks.is_empty()
+            });
+            scripts.begin(worker);
+        }
         if let Some(checks) = &self.live.record.checks {
             checks.start();
         }

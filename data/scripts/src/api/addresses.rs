@@ -3,13 +3,14 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use weir_expr::pattern::AddressInNetwork;
+use weir_lua::{opaque_bytes, push_opaque};
 
 use super::{ApiCall, ApiResult};
 
 /// `core.parse_addr(text)`: a userdata, or nil. A name is not looked up.
 pub(super) fn parse_addr(call: &ApiCall<'_>) -> ApiResult {
     match AddressInNetwork::parse(call.expect_bytes(1)?) {
-        Ok(network) => call.push_opaque(&encoded(network)),
+        Ok(network) => push_opaque(call, &encoded(network)),
         Err(_) => call.push_nil(),
     }
     call.results(1)
@@ -17,7 +18,7 @@ pub(super) fn parse_addr(call: &ApiCall<'_>) -> ApiResult {
 
 /// `core.match_addr(one, other)`. False for everything but addresses of `core.parse_addr`.
 pub(super) fn match_addr(call: &ApiCall<'_>) -> ApiResult {
-    let [one, other] = [1, 2].map(|index| call.opaque(index).and_then(decoded));
+    let [one, other] = [1, 2].map(|index| opaque_bytes(call, index).and_then(decoded));
     call.push_boolean(one.zip(other).is_some_and(|(one, other)| one.matches(other)));
     call.results(1)
 }

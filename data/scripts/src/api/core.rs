@@ -2,23 +2,27 @@
 
 use std::time::Duration;
 
+use weir_config::scripts::ServiceKind;
 use weir_formats::CivilTime;
 use weir_lua::{LuaKind, Misuse};
 use weir_model::{RulesetSet, ScriptPrinting, ScriptSettings};
 
 use super::classes::LateClass;
 use super::{
-    ApiCall, ApiMember, ApiResult, addresses, concat, dates, maps, patrefs, process, proxies, queues, table,
+    ApiCall, ApiMember, ApiResult, addresses, concat, dates, expect_count, maps, patrefs, process, proxies,
+    queues, table,
 };
 use crate::registry::{FunctionKind, Registered, ruleset};
 use crate::wait::ScriptWait;
-use crate::world::{ScriptState, World};
+use crate::world::{NewTask, ScriptState, World};
 
 const FUNCTIONS: &[ApiMember] = &[
     ("register_action", register_action),
     ("register_fetches", |call| register(call, FunctionKind::Fetch, "register_fetches")),
     ("register_converters", |call| register(call, FunctionKind::Converter, "register_converters")),
     ("register_init", register_init),
+    ("register_task", register_task),
+    ("register_service", register_service),
     ("log", log),
     ("Debug", |call| write_message(call, 7, 1)),
     ("Info", |call| write_message(call, 6, 1)),
@@ -27,6 +31,7 @@ const FUNCTIONS: &[ApiMember] = &[
     ("sleep", |call| sleep(call, 1_000)),
     ("msleep", |call| sleep(call, 1)),
     ("yield", |call| call.wait(ScriptWait::Others)),
+    ("done", |call| call.wait(ScriptWait::End)),
     ("now", now),
     ("tokenize", tokenize),
 ];
@@ -53,17 +58,7 @@ const LATE_FUNCTIONS: &[ApiMember] = &[
 ];
 
 /// Members that are not implemented yet. Their use is an error.
-const NOT_YET: &[&str] = &[
-    "done",
-    "event_sub",
-    "httpclient",
-    "register_cli",
-    "register_filter",
-    "register_service",
-    "register_task",
-    "tcp",
-    "wait",
-];
+const NOT_YET: &[&str] = &["event_sub", "httpclient", "register_cli", "register_filter", "tcp", "wait"];
 
 /// The levels of messages.
 const LEVELS: &[(&str, i64)] = &[
@@ -136,7 +131,7 @@ fn keep_member(call: &ApiCall<'_>, name: &[u8]) {
 fn needs_loading(call: &ApiCall<'_>, name: &str) -> Result<(), Misuse> {
     match call.host().is_loading.get() {
         true => Ok(()),
-        false => Err(Misuse::text(format!("'{name}' is only available while the configuration is read"))),
+        false => Err(Misuse::text(format!("{name}: not available outside of body context"))),
     }
 }
 
@@ -202,6 +197,49 @@ fn register_init(call: &ApiCall<'_>) -> ApiResult {
     call.results(0)
 }
 
+/// `core.register_service(name, "http" or "tcp", function)`.
+fn register_service(call: &ApiCall<'_>) -> ApiResult {
+    if call.count() != 3 {
+        return Err(Misuse::text("'register_service' needs 3 arguments"));
+    }
+    needs_loading(call, "register_service")?;
+    let (name, environment) = (name(call)?, call.expect_bytes(2)?);
+    call.expect_function(3)?;
+    let kinds = [ServiceKind::Http, ServiceKind::Tcp];
+    let Some(kind) = kinds.iter().find(|kind| kind.name().as_bytes() == environment) else {
+        let environment = String::from_utf8_lossy(environment);
+        return Err(Misuse::text(format!(
+            "Lua service environment '{environment}' is unknown. 'tcp' or 'http' are expected."
+        )));
+    };
+    call.push_value(3);
+    let registered = Registered { function: call.keep(), rulesets: RulesetSet::of(&[]), arguments: 0 };
+    call.host().registry.add(FunctionKind::of_service(*kind), &name, registered);
+    call.results(0)
+}
+
+/// `core.register_task(function [, up to four arguments])`.
+fn register_task(call: &ApiCall<'_>) -> ApiResult {
+    if call.count() == 0 {
+        return Err(Misuse::text("register_task: <func> argument is required"));
+    }
+    call.expect_function(1)?;
+    if call.count() > 5 {
+        return Err(Misuse::text("register_task: no more that 4 optional arguments may be provided"));
+    }
+    let mut tasks = call.host().tasks.borrow_mut();
+    if tasks.len() >= MOST_NEW_TASKS {
+        return Err(Misuse::text("register_task: too many tasks at once"));
+    }
+    let keep = |index: i32| {
+        call.push_value(index);
+        call.keep()
+    };
+    let arguments = (2..=call.count()).map(|index| (!call.is_nil(index)).then(|| keep(index))).collect();
+    tasks.push(NewTask { function: keep(1), arguments });
+    call.results(0)
+}
+
 /// The level of a message in an argument.
 pub(super) fn level_of(call: &ApiCall<'_>, index: i32) -> Result<u8, Misuse> {
     let level = call.expect_integer(index)?;
@@ -215,10 +253,15 @@ fn log(call: &ApiCall<'_>) -> ApiResult {
 
 fn write_message(call: &ApiCall<'_>, level: u8, index: i32) -> ApiResult {
     let text = String::from_utf8_lossy(call.expect_bytes(index)?).into_owned();
-    let settings = &call.host().settings;
-    let logged = call.with_target(|target, _| settings.logs && target.log(level, &text));
-    print_message(settings, level, &text, logged == Some(true));
+    write_message_of(call.host(), level, &text);
     call.results(0)
+}
+
+/// Logs and prints a message.
+pub(super) fn write_message_of(world: &World, level: u8, text: &str) {
+    let World { settings, logger, .. } = world;
+    let has_logger = settings.logs && logger.log(level, text);
+    print_message(settings, level, text, has_logger);
 }
 
 /// Prints a message of a script to the error output, where the settings want it.
@@ -246,14 +289,25 @@ fn sleep(call: &ApiCall<'_>, unit_ms: u64) -> ApiResult {
     call.wait(ScriptWait::Sleep(Duration::from_millis(count.saturating_mul(unit_ms))))
 }
 
-/// `core.set_nice(nice)`: the order of the stream's task among those of its worker, from -1024 (early) to 1024. Without a stream, it has
-/// nothing to change.
+/// `core.set_nice(nice)`: the order of the running task among those of its worker, from -1024 (early) to 1024. Before the process serves,
+/// nothing changes.
 fn set_nice(call: &ApiCall<'_>) -> ApiResult {
     if call.count() != 1 {
         return Err(Misuse::text("'set_nice' needs 1 arguments"));
     }
     let nice = call.expect_integer(1)?.clamp(-1024, 1024) as i16;
-    call.with_target(|_, _| weir_sched::set_nice(nice));
+    if !call.host().is_loading.get() {
+        weir_sched::set_nice(nice);
+    }
+    call.results(0)
+}
+
+/// `act.wake_time(milliseconds)`, also as a method: when an action that returns `act.YIELD` runs again.
+pub(super) fn wake_time(call: &ApiCall<'_>) -> ApiResult {
+    let index = if call.kind(1) == LuaKind::Table { 2 } else { 1 };
+    expect_count(call, index..=index, "wake_time")?;
+    let ms = call.expect_integer(index)?;
+    call.host().wake_ms.set(u64::try_from(ms).ok().filter(|ms| *ms > 0));
     call.results(0)
 }
 
@@ -287,3 +341,5 @@ fn tokenize(call: &ApiCall<'_>) -> ApiResult {
 
 /// How long a stalled reader of the error output may hold up a message, in milliseconds.
 const PATIENCE_MS: u32 = 0;
+/// The most tasks that one run, or the reading of the configuration, may register.
+const MOST_NEW_TASKS: usize = 10_000;

@@ -55,7 +55,7 @@ fn target(call: &ApiCall<'_>) -> Result<(Arc<PatternSet>, Option<u32>), Misuse> 
 
 /// The version that the object in argument 1 prepares.
 fn prepared(call: &ApiCall<'_>) -> Option<u32> {
-    call.second(1).and_then(|version| u32::try_from(version).ok()).filter(|version| *version > 0)
+    call.numbers(1).second().and_then(|version| u32::try_from(version).ok()).filter(|version| *version > 0)
 }
 
 fn name(call: &ApiCall<'_>) -> ApiResult {
@@ -82,14 +82,14 @@ fn prepare(call: &ApiCall<'_>) -> ApiResult {
     if let Some(version) = version {
         set.abandon(version);
     }
-    call.set_second(1, set.prepare().into());
+    call.numbers(1).set_second(set.prepare().into());
     call.results(0)
 }
 
 fn commit(call: &ApiCall<'_>) -> ApiResult {
     let (set, version) = target(call)?;
     let Some(version) = version else { return failed(call, "Nothing to do") };
-    call.set_second(1, 0);
+    call.numbers(1).set_second(0);
     ended(call, set.commit(version))
 }
 
@@ -98,7 +98,7 @@ fn give_up(call: &ApiCall<'_>) -> ApiResult {
     if let Some(version) = version {
         set.abandon(version);
     }
-    call.set_second(1, 0);
+    call.numbers(1).set_second(0);
     call.results(0)
 }
 

@@ -20,14 +20,14 @@ pub(super) static CLASS: ClassDecl = ClassDecl::new(
 /// that was added.
 pub(super) fn new(call: &ApiCall<'_>) -> ApiResult {
     LateClass::Queue.push(call, 0);
-    call.set_second(-1, 0);
+    call.numbers(-1).set_second(0);
     call.results(1)
 }
 
 /// The last item that was taken, and the last one that was added.
 fn ends(call: &ApiCall<'_>) -> Result<(i64, i64), Misuse> {
     let taken = LateClass::Queue.number(call, 1)?;
-    Ok((taken, call.second(1).unwrap_or(taken).max(taken)))
+    Ok((taken, call.numbers(1).second().unwrap_or(taken).max(taken)))
 }
 
 fn size(call: &ApiCall<'_>) -> ApiResult {
@@ -41,7 +41,7 @@ fn push(call: &ApiCall<'_>) -> ApiResult {
     if call.count() != 2 || call.kind(2) == LuaKind::Nil {
         return Err(Misuse::text("unexpected argument"));
     }
-    call.set_second(1, added + 1);
+    call.numbers(1).set_second(added + 1);
     call.push_value(1);
     call.push_value(2);
     call.set_index(added + 1);
@@ -55,7 +55,7 @@ fn pop(call: &ApiCall<'_>) -> ApiResult {
         call.push_nil();
         return call.results(1);
     }
-    call.set_number(1, taken + 1);
+    call.numbers(1).set_first(taken + 1);
     call.push_index(1, taken + 1);
     call.push_value(1);
     call.push_nil();

@@ -10,6 +10,7 @@ use weir_sched::Descriptor;
 use weir_sys::option;
 
 use super::process::pause;
+use super::script::service::UseScript;
 use super::{ActionResult, ActionRow, RuleContext, StreamAction, Verdict};
 use crate::counters::CountedEvent;
 use crate::deadlines::While;
@@ -97,6 +98,9 @@ pub(super) const ROWS: &[ActionRow] = &[
         sets::CONTENT_REQUESTS,
         |context, words| {
             let name = words.expect("'use-service' expects a service name.")?;
+            if name.text().starts_with("lua.") {
+                return Ok(UseScript::read(context, name)?.into_action());
+            }
             let Some((known, start)) = SERVICES.iter().find(|(known, _)| *known == name.text()) else {
                 return Err(fault(name.span(), format!("'{}' unknown service name.", name.text())));
             };
@@ -135,7 +139,7 @@ pub(super) const ROWS: &[ActionRow] = &[
 ];
 
 /// The facts of an action that ends its ruleset.
-const FINAL: ActionFacts<'static> = ActionFacts { is_final: true, ..ActionFacts::NONE };
+pub(super) const FINAL: ActionFacts<'static> = ActionFacts { is_final: true, ..ActionFacts::NONE };
 
 /// `accept` (tcp) or `allow` (http): skips the rest of this ruleset.
 #[derive(Debug, Canonical)]

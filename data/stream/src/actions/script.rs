@@ -1,5 +1,6 @@
 //! `lua.<name>`: an action that a script registered.
 
+pub(super) mod service;
 pub(super) mod target;
 
 use weir_config::rules::{action, sets};
@@ -57,7 +58,8 @@ impl StreamAction for RunScript {
 fn verdict(stream: &mut Stream, rule: RuleContext<'_>, result: ScriptResult) -> Verdict {
     let closes = |by| Verdict::Stop(StreamError::close(by, rule.during()));
     match result {
-        ScriptResult::Continue => Verdict::Next,
+        // An error in the script was logged, and the next rule follows, as in HAProxy.
+        ScriptResult::Continue | ScriptResult::Failed | ScriptResult::Again(_) => Verdict::Next,
         ScriptResult::Stop => Verdict::Accept,
         ScriptResult::Error => Verdict::Stop(StreamError::error(500, By::Internal, rule.during())),
         ScriptResult::Abort => closes(By::Proxy),

@@ -142,7 +142,7 @@ impl BodyPhase {
             && let (Some(unwanted), Some(upstream)) =
                 (&mut self.stream.response.unwanted, &mut self.stream.server.upstream)
         {
-            let flow = unwanted.discard(&mut upstream.connector);
+            let flow = unwanted.read(&mut upstream.connector, &mut |_| {});
             if matches!(flow, FlowState::AwaitSource | FlowState::Yield) && unwanted.payload() <= MAX_UNWANTED
             {
                 return Some(flow);

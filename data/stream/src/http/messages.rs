@@ -611,7 +611,7 @@ impl ExchangePhase {
     fn await_stream_end(&mut self) {
         let Some(upstream) = &mut self.stream.server.upstream else { return };
         let mut flow = BodyFlow::tunnel();
-        if flow.discard(&mut upstream.connector) == FlowState::AwaitSource {
+        if flow.read(&mut upstream.connector, &mut |_| {}) == FlowState::AwaitSource {
             self.await_unwanted(flow);
         }
     }

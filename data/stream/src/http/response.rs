@@ -39,7 +39,8 @@ impl ResponsePhase {
         self.stream.backend.has_rules(kind) || self.stream.frontend.has_rules(kind)
     }
 
-    async fn response_rules(&mut self, kind: RulesetKind) -> PhaseResult {
+    /// Runs the response rules of this kind, those of the backend first.
+    pub(crate) async fn response_rules(&mut self, kind: RulesetKind) -> PhaseResult {
         if kind == RulesetKind::HttpAfterResponse {
             self.add_kept_cookies();
         }

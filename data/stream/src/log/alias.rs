@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::mem::ManuallyDrop;
 
 use weir_expr::context::CaptureSide;
+use weir_expr::expr::script::text_of;
 use weir_expr::{Alias, LogWriter, WallTime};
 
 use crate::stream::Stream;
@@ -185,7 +186,10 @@ fn retries(stream: &Stream, out: &mut LogWriter<'_>) {
 
 fn server_name(stream: &Stream, out: &mut LogWriter<'_>) {
     if stream.look_at_server(|server| out.text(server.name().as_bytes())).is_none() {
-        out.text(stream.response.service.logged());
+        match stream.captures.service() {
+            Some(name) => out.text(format!("<{}>", text_of(name)).as_bytes()),
+            None => out.text(stream.response.service.logged()),
+        }
     }
 }
 

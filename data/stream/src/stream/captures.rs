@@ -1,5 +1,9 @@
 //! State that few streams have: the unique ID, captured headers and cookies for the log, and verified passwords.
 
+use std::any::Any;
+use std::fmt;
+
+use weir_expr::ScriptName;
 use weir_expr::context::CaptureSide;
 
 use super::password_verdicts::PasswordVerdicts;
@@ -21,6 +25,18 @@ struct StreamCaptures {
     set_cookies: Vec<Box<[u8]>>,
     /// The first failure of an engine (SPOE), for the timeline.
     engine_failure: Option<Box<str>>,
+    /// The service of a script that responds.
+    service: Option<ScriptName>,
+    /// Objects of scripts that live as long as the stream.
+    kept: Vec<KeptObject>,
+}
+
+struct KeptObject(#[expect(dead_code, reason = "only its end counts")] Box<dyn Any>);
+
+impl fmt::Debug for KeptObject {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("KeptObject")
+    }
 }
 
 /// The captures of the request or the response.
@@ -65,6 +81,21 @@ impl CapturedValues {
     /// The stream's password verdicts, created on the first call.
     pub(crate) fn passwords_mut(&mut self) -> &mut PasswordVerdicts {
         &mut self.0.get_or_insert_default().passwords
+    }
+
+    /// The service of a script that responds.
+    pub(crate) fn service(&self) -> Option<ScriptName> {
+        self.0.as_ref()?.service
+    }
+
+    /// Keeps the service of a script that responds.
+    pub(crate) fn keep_service(&mut self, name: ScriptName) {
+        self.0.get_or_insert_default().service = Some(name);
+    }
+
+    /// Keeps an object of a script until the stream ends.
+    pub(crate) fn keep(&mut self, object: Box<dyn Any>) {
+        self.0.get_or_insert_default().kept.push(KeptObject(object));
     }
 
     /// Keeps the value of a `Set-Cookie` field for the response.

@@ -45,6 +45,8 @@ pub enum LocalName {
     Statistics,
     /// The exporter for Prometheus.
     Metrics,
+    /// A script: [`CapturedValues::service`](crate::stream::captures::CapturedValues::service).
+    Script,
 }
 
 impl LocalName {
@@ -54,6 +56,7 @@ impl LocalName {
             LocalName::None => b"<NOSRV>",
             LocalName::Statistics => b"<STATS>",
             LocalName::Metrics => b"<PROMEX>",
+            LocalName::Script => b"<lua>",
         }
     }
 }

@@ -11,7 +11,7 @@ use super::redirect::read_redirect;
 use crate::draft::SubrequestTarget;
 use crate::draft::action::ActionContext;
 use crate::reply::{ReplyRules, read_reply};
-use crate::scripts::ScriptAction;
+use crate::scripts::{ScriptAction, ServiceKind};
 use crate::words::{Parsed, Words, fault};
 use weir_model::{CaptureSlot, Redirect, Reply};
 
@@ -81,6 +81,11 @@ impl ActionContext<'_, '_> {
     /// The action of a script with this name, with `lua.`.
     pub fn script_action(&self, name: &str) -> Option<ScriptAction> {
         self.line.resources.scripts.action(name)
+    }
+
+    /// The service of a script with this name, with `lua.`.
+    pub fn script_service(&self, name: &str, kind: ServiceKind) -> Option<weir_expr::ScriptName> {
+        self.line.resources.scripts.service(name, kind)
     }
 
     /// The variable of this name.

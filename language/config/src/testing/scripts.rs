@@ -1,10 +1,10 @@
 //! A host of scripts for tests: every script registers the same names.
 
-use weir_expr::ScriptNames;
+use weir_expr::{ScriptName, ScriptNames};
 use weir_model::ScriptSettings;
 
 use crate::rules::sets;
-use crate::scripts::{ModuleKind, ScriptAction, ScriptFile, ScriptHost};
+use crate::scripts::{ModuleKind, ScriptAction, ScriptFile, ScriptHost, ServiceKind};
 
 /// Knows the fetch `lua.f`, the converter `lua.c` and the action `lua.act` of requests, with one argument. A script with the text `fail` fails.
 pub(crate) struct TestScripts;
@@ -34,5 +34,9 @@ impl ScriptHost for TestScripts {
     fn action(&self, name: &str) -> Option<ScriptAction> {
         let name = (name == "lua.act").then(|| weir_expr::expr::script::name_of(name))?;
         Some(ScriptAction { name, rulesets: sets::HTTP_REQUEST, arguments: 1 })
+    }
+
+    fn service(&self, _: &str, _: ServiceKind) -> Option<ScriptName> {
+        None
     }
 }

@@ -1,19 +1,25 @@
 //! Streams as scripts see them, and the functions of scripts on streams.
 
+use std::any::Any;
 use std::sync::Arc;
-use std::time::Duration;
 
+use weir_backend::Priority;
+use weir_events::Level;
 use weir_expr::pattern::regex::Regex;
 use weir_expr::{ArgKind, Args, Context, FetchResult, ScriptName, Value};
-use weir_http::Head;
+use weir_http::{BodySize, Head};
+use weir_net::ReceiveOutcome;
+use weir_sched::Tick;
 use weir_scripts::{
-    ScriptReply, ScriptResult, ScriptRun, ScriptSide, ScriptStep, ScriptTarget, Scripts, VisitAll,
+    RequestLinePart, ScriptReply, ScriptResult, ScriptRun, ScriptSide, ScriptStep, ScriptTarget, Scripts,
+    StreamSetting, VisitAll,
 };
 
-use crate::actions::{self, process::pause};
-use crate::deadlines::While;
-use crate::ending::During;
-use crate::stream::{PhaseResult, Stream};
+use crate::actions;
+use crate::deadlines::{Waits, While};
+use crate::drive::DriveStep;
+use crate::ending::{By, During};
+use crate::stream::{PhaseResult, Stream, StreamError};
 
 /// The scripts of the process.
 pub(crate) fn scripts(stream: &Stream) -> Option<Arc<Scripts>> {
@@ -47,28 +53,79 @@ pub(crate) async fn act(
     arguments: &[Box<str>],
     during: During,
 ) -> PhaseResult<ScriptResult> {
-    let run = scripts(stream).and_then(|scripts| {
-        ScriptRun::of_action(&scripts, weir_sched::worker_index(), name, arguments, stream)
-    });
-    let Some(mut run) = run else { return Ok(ScriptResult::Continue) };
     loop {
-        match run.step(stream) {
-            ScriptStep::Ended(result) => return Ok(result),
-            ScriptStep::Pause => {
-                weir_sched::yield_now().await;
-                stream.entry.resumed();
-                stream.check_alive()?;
-            }
-            ScriptStep::Sleep(time) => {
-                // The time runs from now on, not from the beginning of the scheduling round.
-                let passed_us = (weir_sched::precise_ns() / 1_000).saturating_sub(weir_sched::now_us());
-                let time = time.min(LONGEST) + Duration::from_micros(passed_us);
-                let time = While::pause(time, weir_sched::now());
-                pause(stream, time, during).await?;
-            }
+        let run = scripts(stream).and_then(|scripts| {
+            ScriptRun::of_action(&scripts, weir_sched::worker_index(), name, arguments, stream)
+        });
+        let Some(run) = run else { return Ok(ScriptResult::Continue) };
+        match act_once(stream, run, during).await? {
+            ScriptResult::Again(at) => await_next_run(stream, at, during).await?,
+            result => return Ok(result),
         }
     }
 }
+
+async fn act_once(stream: &mut Stream, mut run: ScriptRun, during: During) -> PhaseResult<ScriptResult> {
+    let ended = stream
+        .drive(
+            While::until(Tick::NEVER),
+            |stream, _| loop {
+                match run.step(Some(stream)) {
+                    ScriptStep::Ended(result) => return Ok(DriveStep::Done(result)),
+                    ScriptStep::Pause => return Ok(DriveStep::Wait(YIELD)),
+                    ScriptStep::Wait(at) => return Ok(DriveStep::Wait(waits_until(stream, at, during)?)),
+                    ScriptStep::Receive(..) | ScriptStep::Send(_) | ScriptStep::Answer(_) => {
+                        run.refuse("an action has no client of its own");
+                    }
+                }
+            },
+            |_, _, _| Ok(ScriptResult::Continue),
+        )
+        .await;
+    stream.response.body.resume_at(None);
+    ended
+}
+
+/// Waits before an action that returned `act.YIELD` runs again: for the time, or for an event, as more bytes of the client.
+async fn await_next_run(stream: &mut Stream, at: Tick, during: During) -> PhaseResult {
+    let limit = stream.frontend.instance().limits.head_limit();
+    let mut has_waited = false;
+    let ended = stream
+        .drive(
+            While::until(Tick::NEVER),
+            |stream, _| {
+                let has_bytes = matches!(stream.client.receive(limit), ReceiveOutcome::Bytes(_));
+                if has_bytes || std::mem::replace(&mut has_waited, true) {
+                    return Ok(DriveStep::Done(()));
+                }
+                Ok(DriveStep::Wait(waits_until(stream, at, during)?))
+            },
+            |_, _, _| Ok(()),
+        )
+        .await;
+    stream.response.body.resume_at(None);
+    ended
+}
+
+/// A wait of a script until a time, or until something wakes the task. Neither side can time out meanwhile.
+pub(super) fn waits_until(stream: &mut Stream, at: Tick, during: During) -> PhaseResult<Waits> {
+    if stream.client.is_broken() {
+        return Err(StreamError::close(By::Client, during));
+    }
+    stream.hold_little();
+    stream.response.body.resume_at(Some(at));
+    Ok(Waits { withheld: true, ..Waits::default() })
+}
+
+/// Other tasks run first.
+pub(super) const YIELD: Waits = Waits {
+    client_sends: false,
+    client_takes: false,
+    server_sends: false,
+    server_takes: false,
+    withheld: false,
+    yields: true,
+};
 
 impl ScriptTarget for Stream {
     fn number(&self) -> i64 {
@@ -117,6 +174,21 @@ impl ScriptTarget for Stream {
         }
     }
 
+    fn body_length(&mut self) -> u64 {
+        match BodySize::of_request(&self.request.message.head) {
+            BodySize::Known(length) => length,
+            _ => {
+                self.request.message.detach(&mut self.client);
+                self.request.body.inspect(&mut self.client);
+                if self.request.body.is_complete() { self.request.body.payload() } else { 0 }
+            }
+        }
+    }
+
+    fn edit_request_line(&mut self, part: RequestLinePart, value: &[u8]) -> bool {
+        actions::uri::edit_for_script(self, part, value)
+    }
+
     fn follow_host(&mut self) -> bool {
         actions::headers::follow_host(self)
     }
@@ -136,14 +208,40 @@ impl ScriptTarget for Stream {
         actions::headers::replace_in_fields(message, name, pattern, template, each)
     }
 
+    fn is_http(&self) -> bool {
+        self.request.is_known()
+    }
+
+    fn set(&mut self, setting: StreamSetting) {
+        match setting {
+            StreamSetting::LogLevel(level) => self.log.level = Some(level.map(level_of)),
+            StreamSetting::Tos(tos) => actions::connection::set_client_tos(self, tos),
+            StreamSetting::Mark(mark) => actions::connection::set_client_mark(self, mark),
+            StreamSetting::PriorityClass(class) => {
+                self.choice.priority = Priority::new(class, self.choice.priority.offset_ms().into());
+            }
+            StreamSetting::PriorityOffset(offset) => {
+                self.choice.priority = Priority::new(self.choice.priority.class().into(), offset);
+            }
+        }
+    }
+
+    fn keep(&mut self, object: Box<dyn Any>) {
+        self.captures.keep(object);
+    }
+
     fn log(&mut self, level: u8, text: &str) -> bool {
         if self.frontend.log_sinks.is_empty() {
             return false;
         }
-        let level = weir_events::Level::ALL[usize::from(level.min(7))];
-        crate::log::announce(&self.frontend, level, text.as_bytes());
+        crate::log::announce(&self.frontend, level_of(level), text.as_bytes());
         true
     }
+}
+
+/// The level with this number of syslog.
+fn level_of(level: u8) -> Level {
+    Level::ALL[usize::from(level.min(7))]
 }
 
 /// The server with the name `[backend/]server`.
@@ -164,6 +262,3 @@ pub(crate) fn prepare(stream: &mut Stream, reply: ScriptReply) {
     let reason = reason.map(|reason| String::from_utf8_lossy(&reason).into_owned());
     stream.reply_phase().prepare_script_reply(status, reason.as_deref(), &headers, body);
 }
-
-/// The longest sleep of a script.
-const LONGEST: Duration = Duration::from_secs(24 * 3600);

@@ -5,6 +5,7 @@ use std::ptr;
 
 use mlua_sys as ffi;
 
+use super::LuaStack;
 use crate::raw::RawState;
 
 /// The mark of a userdata: an address that scripts do not have.
@@ -14,9 +15,11 @@ fn mark() -> *const c_void {
     ptr::from_ref(&MARK).cast()
 }
 
-/// Pushes a userdata with a copy of the bytes, and with the mark as its own value. The caller reserved two places.
-pub(crate) fn push(raw: RawState, bytes: &[u8]) {
-    // SAFETY: the caller reserved a place. Allocation does not fail.
+/// Pushes a userdata with a copy of the bytes.
+pub fn push_opaque(stack: &LuaStack<'_>, bytes: &[u8]) {
+    stack.reserve(2);
+    let raw = stack.raw;
+    // SAFETY: two places are reserved. Allocation does not fail.
     let block = unsafe { ffi::lua_newuserdatauv(raw.pointer(), bytes.len(), 1) };
     // SAFETY: the new block has this length, and nothing else refers to it.
     unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), block.cast::<u8>(), bytes.len()) };
@@ -25,8 +28,16 @@ pub(crate) fn push(raw: RawState, bytes: &[u8]) {
     unsafe { ffi::lua_setiuservalue(raw.pointer(), -2, 1) };
 }
 
+/// The bytes of a userdata of [`push_opaque`]. `None` for everything else.
+pub fn opaque_bytes<'a>(stack: &'a LuaStack<'_>, index: i32) -> Option<&'a [u8]> {
+    stack.reserve(1);
+    // The value stays where it is for as long as this borrow: see `assert_free`.
+    stack.lent.set(stack.lent.get().max(stack.absolute(index)));
+    marked_bytes(stack.raw, index)
+}
+
 /// The bytes of a userdata with the mark. They last while the value is on the stack. The caller reserved a place.
-pub(crate) fn bytes<'s>(raw: RawState, index: c_int) -> Option<&'s [u8]> {
+fn marked_bytes<'s>(raw: RawState, index: c_int) -> Option<&'s [u8]> {
     if raw.kind(index) != ffi::LUA_TUSERDATA {
         return None;
     }
@@ -38,6 +49,6 @@ pub(crate) fn bytes<'s>(raw: RawState, index: c_int) -> Option<&'s [u8]> {
         return None;
     }
     let block: *const u8 = raw.light(index).cast();
-    // SAFETY: only `push` marks a userdata. Its block has this length and is never written again, and the caller keeps the value on the stack.
+    // SAFETY: only `push_opaque` marks a userdata. Its block has this length and is never written again, and the caller keeps the value on the stack.
     Some(unsafe { std::slice::from_raw_parts(block, raw.length(index)) })
 }

@@ -1,0 +1,42 @@
+"""Tasks: functions that run beside the traffic."""
+import re
+
+from lib.program import wait_until
+
+RETURN = 'http-request return status 200 content-type text/plain lf-string '
+
+
+def test_tasks_run_beside_the_traffic_and_start_others(world):
+    world.serve("""
+local order = {}
+core.register_task(function(...)
+    order[#order + 1] = select("#", ...) .. tostring((...))
+    core.msleep(1)
+    core.register_task(function(name) order[#order + 1] = name end, "inner")
+end, nil, 2)
+core.register_fetches("order", function() return table.concat(order, " ") end)
+core.register_action("own", {"http-req"}, function(txn)
+    local seen
+    core.register_task(function() core.yield() seen = core.now().sec > 0 end)
+    txn:set_var("txn.before", tostring(seen))
+    while seen == nil do core.msleep(1) end
+    txn:set_var("txn.after", tostring(seen))
+end)""", f'http-request lua.own\n    {RETURN}"%[var(txn.before)] %[var(txn.after)] %[lua.order]"')
+    assert wait_until(lambda: world.ask().endswith("nil true 2nil inner"))
+
+
+def test_a_task_that_fails_is_reported_and_ends_alone(world):
+    world.serve("""
+core.register_task(function() core.msleep(1) error("broken") end)
+core.register_task(function() while true do core.msleep(1) ticks = (ticks or 0) + 1 end end)
+core.register_fetches("ticks", function() return ticks end)""", f'{RETURN}"%[lua.ticks]"')
+    assert wait_until(lambda: int(world.ask().split()[-1]) > 20)
+    assert re.search(r"Lua task: \[state-id \d\] runtime error: \S+/script.lua:2: broken from ", world.said())
+
+
+def test_a_task_that_computes_lets_requests_pass(world):
+    world.serve("""
+core.register_task(function() while true do end end)
+core.register_fetches("yes", function() return "yes" end)""", f'{RETURN}"%[lua.yes]"')
+    for _ in range(20):
+        assert world.ask().endswith("yes")
