@@ -23,8 +23,8 @@ pub(crate) type ScriptState = LuaState<World>;
 /// An expression, or the message of its fault.
 pub(crate) type ParsedExpression = Result<Arc<Expr>, Arc<str>>;
 
-/// The text of a regular expression, and whether it ignores case.
-pub(crate) type RegexKey = (Box<[u8]>, bool);
+/// Compiled regular expressions by their text.
+pub(crate) type RegexCache = HashMap<Box<[u8]>, Arc<Regex>>;
 
 /// What API functions find through their call.
 pub(crate) struct World {
@@ -46,8 +46,8 @@ pub(crate) struct World {
     pub expressions: RefCell<HashMap<Box<[u8]>, ParsedExpression>>,
     /// Classes that scripts use rarely.
     pub late_classes: [OnceCell<MadeClass>; LATE_CLASSES],
-    /// Compiled expressions of `Regex`.
-    pub regexes: RefCell<HashMap<RegexKey, Arc<Regex>>>,
+    /// Expressions of `Regex`: those that heed case, and those that ignore it.
+    pub regexes: [RefCell<RegexCache>; 2],
     /// The maps of `Map.new`, which are only made while the configuration is read.
     pub maps: RefCell<Vec<Arc<PatternIndex>>>,
     /// The names of fetches and converters, in the order of their methods.

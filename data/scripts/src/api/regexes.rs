@@ -71,14 +71,14 @@ fn matches(call: &ApiCall<'_>) -> ApiResult {
 /// The compiled expression of the object in argument 1.
 fn of_object(call: &ApiCall<'_>) -> Result<Arc<Regex>, Misuse> {
     let ignores_case = LateClass::Regex.number(call, 1)? != 0;
-    let text = call.with_index(1, 0, |stack| stack.bytes(-1).unwrap_or_default().to_vec());
-    compiled(call.host(), &text, ignores_case).map_err(Misuse::text)
+    call.with_index(1, 0, |stack| compiled(call.host(), stack.bytes(-1).unwrap_or_default(), ignores_case))
+        .map_err(Misuse::text)
 }
 
 /// A compiled expression, from the cache of the state.
 fn compiled(world: &World, text: &[u8], ignores_case: bool) -> Result<Arc<Regex>, String> {
-    let mut cache = world.regexes.borrow_mut();
-    if let Some(known) = cache.get(&(Box::from(text), ignores_case)) {
+    let mut cache = world.regexes[usize::from(ignores_case)].borrow_mut();
+    if let Some(known) = cache.get(text) {
         return Ok(Arc::clone(known));
     }
     let pattern = std::str::from_utf8(text).map_err(|_| "the expression is not UTF-8".to_owned())?;
@@ -88,7 +88,7 @@ fn compiled(world: &World, text: &[u8], ignores_case: bool) -> Result<Arc<Regex>
     if cache.len() >= MOST_COMPILED {
         cache.clear();
     }
-    cache.insert((text.into(), ignores_case), Arc::clone(&regex));
+    cache.insert(text.into(), Arc::clone(&regex));
     Ok(regex)
 }
 
