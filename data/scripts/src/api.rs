@@ -1,11 +1,25 @@
 //! The API that scripts see: `core`, `act`, and the classes of objects.
 
+mod addresses;
 mod applet;
+mod classes;
+mod concat;
 mod converters;
 mod core;
+mod dates;
 mod fetches;
 mod http;
+mod listeners;
+mod lists;
+mod maps;
+mod patrefs;
+mod process;
+mod proxies;
+mod queues;
+mod regexes;
 mod reply;
+mod servers;
+mod tables;
 mod txn;
 mod values;
 
@@ -52,6 +66,9 @@ pub(crate) fn new_state(
         tasks: Default::default(),
         is_loading: true.into(),
         expressions: Default::default(),
+        late_classes: Default::default(),
+        regexes: Default::default(),
+        maps: Default::default(),
         fetch_names: resources.registry.fetches().iter().map(|decl| decl.name).collect(),
         converter_names: weir_expr::converters::all().iter().map(|row| row.name).collect(),
     };
@@ -73,6 +90,8 @@ pub(crate) fn new_state(
     };
     let _ = state.host().classes.set(classes);
     core::install(&mut state, thread);
+    regexes::install(&mut state);
+    maps::install(&mut state);
     install_constants(&mut state, b"act", ACT, &[("wake_time", core::wake_time)]);
     Ok(state)
 }

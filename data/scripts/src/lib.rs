@@ -17,6 +17,7 @@ mod api;
 mod calls;
 mod logger;
 mod private;
+mod process;
 mod registry;
 mod resources;
 mod run;
@@ -25,6 +26,10 @@ mod target;
 mod wait;
 mod world;
 
+pub use process::{
+    ListedProxies, MailSettings, ProcessLink, ProxyChange, ProxyFacts, ScriptProcess, ScriptServer,
+    ServerFacts, ServerRequest, ServerRequestError, StatsValue, StatsVisit,
+};
 pub use registry::FunctionKind;
 pub use resources::ScriptResources;
 pub use run::{ScriptResult, ScriptRun, ScriptStep};

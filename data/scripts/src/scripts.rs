@@ -11,6 +11,7 @@ use weir_model::ScriptSettings;
 
 use crate::api;
 use crate::logger::ScriptLogger;
+use crate::process::ScriptProcess;
 use crate::registry::{FunctionKind, Registered};
 use crate::resources::ScriptResources;
 use crate::target::ScriptTarget;
@@ -170,7 +171,7 @@ impl Scripts {
         self.shared.is_empty() && self.own.first().is_none_or(StateCell::is_empty)
     }
 
-    /// Ends the reading of the configuration: makes the states of all workers, and runs the functions of `core.register_init`.
+    /// Ends the reading of the configuration: makes the states of all workers.
     ///
     /// # Errors
     /// The message of a script that failed.
@@ -190,7 +191,15 @@ impl Scripts {
                 }
             }
         }
-        drop(loading);
+        Ok(())
+    }
+
+    /// Runs the functions of `core.register_init`, with a process that does not serve yet.
+    ///
+    /// # Errors
+    /// The message of a script that failed.
+    pub fn initialize(&self, process: Arc<dyn ScriptProcess>) -> Result<(), String> {
+        self.resources.process.start(process);
         for cell in std::iter::once(&self.shared).chain(&self.own) {
             let mut state = lock(&cell.state);
             let Some(state) = state.as_deref_mut() else { continue };
@@ -202,6 +211,16 @@ impl Scripts {
             state.host().is_loading.set(false);
         }
         Ok(())
+    }
+
+    /// Sets the process that serves from now on.
+    pub fn serve(&self, process: Arc<dyn ScriptProcess>) {
+        self.resources.process.serve(process);
+    }
+
+    /// Whether a script sends the mails of `email-alert` itself (`core.disable_legacy_mailers`).
+    pub fn sends_mails(&self) -> bool {
+        self.resources.process.has_taken_over_mails()
     }
 
     /// Sets the loggers of the global section. Until then, messages of scripts are only printed.
@@ -519,6 +538,8 @@ mod tests {
                 patterns: Arc::default(),
                 token_keys: weir_expr::TokenKeys::new(),
                 variables: Arc::default(),
+                files: Arc::new(weir_syntax::NoFiles),
+                process: Default::default(),
             };
             let scripts = Scripts::new(resources, 64);
             scripts.start(&ScriptSettings { slice, ..ScriptSettings::default() }, workers).unwrap();

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use weir_expr::Expr;
+use weir_expr::pattern::PatternIndex;
+use weir_expr::pattern::regex::Regex;
 use weir_lua::{LuaHost, LuaReference, LuaState};
 use weir_model::ScriptSettings;
 
@@ -20,6 +22,9 @@ pub(crate) type ScriptState = LuaState<World>;
 
 /// An expression, or the message of its fault.
 pub(crate) type ParsedExpression = Result<Arc<Expr>, Arc<str>>;
+
+/// Compiled regular expressions by their text.
+pub(crate) type RegexCache = HashMap<Box<[u8]>, Arc<Regex>>;
 
 /// What API functions find through their call.
 pub(crate) struct World {
@@ -39,6 +44,12 @@ pub(crate) struct World {
     pub is_loading: Cell<bool>,
     /// Expressions of `txn.f` and `txn.c`, by text. An error is kept, too.
     pub expressions: RefCell<HashMap<Box<[u8]>, ParsedExpression>>,
+    /// Classes that scripts use rarely.
+    pub late_classes: [OnceCell<MadeClass>; LATE_CLASSES],
+    /// Expressions of `Regex`: those that heed case, and those that ignore it.
+    pub regexes: [RefCell<RegexCache>; 2],
+    /// The maps of `Map.new`, which are only made while the configuration is read.
+    pub maps: RefCell<Vec<Arc<PatternIndex>>>,
     /// The names of fetches and converters, in the order of their methods.
     pub fetch_names: Vec<&'static str>,
     pub converter_names: Vec<&'static str>,
@@ -75,6 +86,16 @@ pub(crate) struct Classes {
     pub reply: LuaReference,
     /// The methods of `txn`, behind its fields.
     pub txn_methods: LuaReference,
+}
+
+/// The number of classes that are made when a script first uses one.
+pub(crate) const LATE_CLASSES: usize = 12;
+
+/// A class of objects that was made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MadeClass {
+    pub metatable: LuaReference,
+    pub methods: LuaReference,
 }
 
 impl LuaHost for World {

@@ -1,6 +1,8 @@
 //! Access to the values of a stack: the arguments and results of functions.
 
 mod function;
+mod numbers;
+mod opaque;
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -18,6 +20,8 @@ use crate::shared::{LuaHost, LuaReference, Shared};
 
 use function::trampoline;
 pub use function::{CallEnd, Function};
+pub use numbers::ObjectNumbers;
+pub use opaque::{opaque_bytes, push_opaque};
 
 /// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -206,6 +210,16 @@ impl LuaStack<'_> {
         self.raw.push_element(index, element);
     }
 
+    /// Calls `visit` with an element of the table at `index` at the top of the stack, and removes it.
+    pub fn with_index<R>(&self, index: i32, element: i64, visit: impl FnOnce(&Self) -> R) -> R {
+        let (top, lent) = (self.raw.top(), self.lent.get());
+        self.push_index(index, element);
+        let visited = visit(self);
+        self.lent.set(lent);
+        self.raw.set_top(top);
+        visited
+    }
+
     /// Calls `visit` for each pair of the table at `index`: the key is at -2, the value at -1. `visit` does not change
     /// the table, and reads keys by [`LuaStack::kind`] before it converts them.
     pub fn each_pair<E>(&self, index: i32, mut visit: impl FnMut(&Self) -> Result<(), E>) -> Result<(), E> {
@@ -251,8 +265,7 @@ impl LuaStack<'_> {
     pub fn push_object(&self, class: LuaReference, number: i64) {
         self.reserve(3);
         self.raw.push_table(0, 1);
-        self.raw.push_integer(number);
-        self.raw.set_by_pointer(-2, ptr::from_ref(&NUMBER).cast());
+        self.numbers(-1).set_first(number);
         self.raw.push_element(REGISTRY, i64::from(class.0));
         self.assert_table(-1);
         self.raw.set_metatable(-2);
@@ -273,10 +286,17 @@ impl LuaStack<'_> {
         if !is_same {
             return None;
         }
-        self.raw.push_by_pointer(index, ptr::from_ref(&NUMBER).cast());
+        self.raw.push_by_pointer(index, numbers::first_key());
         let number = self.raw.integer(-1);
         self.raw.pop(1);
         number
+    }
+
+    /// The numbers of the object at `index`.
+    pub fn numbers(&self, index: i32) -> ObjectNumbers<'_> {
+        self.assert_table(index);
+        self.reserve(1);
+        ObjectNumbers { raw: self.raw, table: self.absolute(index), life: PhantomData }
     }
 
     /// Removes the value at the top and attaches it to the object below it. Scripts cannot change it.
@@ -416,6 +436,12 @@ impl<'c, H: LuaHost> LuaCall<'c, H> {
         Misuse::argument(index, format!("{expected} expected, got {}", self.kind_name(index)))
     }
 
+    /// Whether the run has exceeded its time or its memory: a long function of Rust ends then.
+    pub fn exceeds_bounds(&self) -> bool {
+        let limits = &self.shared.limits;
+        limits.clock.is_late() || limits.memory.has_exceeded()
+    }
+
     /// Ends the call with the results at the top of the stack.
     pub fn results(&self, count: i32) -> Result<CallEnd, Misuse> {
         Ok(CallEnd::Return(count))
@@ -446,7 +472,5 @@ impl<H: LuaHost> Drop for Lent<'_, H> {
     }
 }
 
-/// The key of an object's number: an address that scripts do not have.
-static NUMBER: u8 = 0;
 /// The key of the value that is attached to an object.
-static ATTACHED: u8 = 1;
+static ATTACHED: u8 = 3;

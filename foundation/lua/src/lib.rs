@@ -32,7 +32,7 @@ mod shared;
 mod state;
 mod watch;
 
-pub use call::{CallEnd, Function, LuaCall, LuaKind, LuaStack};
+pub use call::{CallEnd, Function, LuaCall, LuaKind, LuaStack, ObjectNumbers, opaque_bytes, push_opaque};
 pub use failure::{LuaError, LuaErrorKind, Misuse};
 pub use limits::{RunBounds, RunSlice};
 pub use memory::MemoryBudget;

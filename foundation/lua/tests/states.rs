@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weir_lua::{
     CallEnd, Function, LuaCall, LuaErrorKind, LuaHost, LuaKind, LuaReference, LuaState, MemoryBudget, Misuse,
-    Resumed, RunBounds, RunSlice,
+    Resumed, RunBounds, RunSlice, opaque_bytes, push_opaque,
 };
 
 #[derive(Debug)]
@@ -401,4 +401,36 @@ fn calls_know_the_number_of_their_function_and_missing_arguments() {
     let mut state = state();
     add(&mut state, "number", number);
     assert_eq!(run(&mut state, "return number()").unwrap(), ["Integer 7"]);
+}
+
+#[test]
+fn objects_have_numbers_that_functions_change() {
+    let mut state = state();
+    state.with_stack(|stack| {
+        stack.push_table(0, 0);
+        let class = stack.keep();
+        stack.push_object(class, 42);
+        assert_eq!((stack.object(-1, class), stack.numbers(-1).second()), (Some(42), None));
+        stack.numbers(-1).set_second(5);
+        stack.numbers(-1).set_first(43);
+        assert_eq!((stack.object(1, class), stack.numbers(1).second()), (Some(43), Some(5)));
+        assert_eq!(stack.count(), 1);
+    });
+}
+
+#[test]
+fn opaque_bytes_come_back_only_from_their_own_values() {
+    let mut state = state();
+    state.open_library("io");
+    state.push_global(b"io");
+    let stack = state.stack();
+    push_opaque(&stack, b"a\0b");
+    assert_eq!((stack.kind(-1), opaque_bytes(&stack, -1)), (LuaKind::Userdata, Some(&b"a\0b"[..])));
+    push_opaque(&stack, b"");
+    assert_eq!(opaque_bytes(&stack, -1), Some(&b""[..]));
+    // A file is a userdata of C.
+    stack.push_field(1, b"stdout");
+    assert_eq!((stack.kind(-1), opaque_bytes(&stack, -1)), (LuaKind::Userdata, None));
+    stack.push_bytes(b"a\0b");
+    assert_eq!((opaque_bytes(&stack, -1), opaque_bytes(&stack, 9)), (None, None));
 }
