@@ -304,6 +304,18 @@ impl LuaStack<'_> {
         self.raw.remove(-2);
     }
 
+    /// Gives an object of the class another number. False for everything else.
+    pub fn renumber(&self, index: i32, class: LuaReference, number: i64) -> bool {
+        if self.object(index, class).is_none() {
+            return false;
+        }
+        let object = self.absolute(index);
+        self.reserve(1);
+        self.raw.push_integer(number);
+        self.raw.set_by_pointer(object, ptr::from_ref(&NUMBER).cast());
+        true
+    }
+
     /// Removes `count` values from the top.
     pub fn pop(&self, count: i32) {
         self.assert_free(count);
@@ -414,6 +426,11 @@ impl<'c, H: LuaHost> LuaCall<'c, H> {
     /// The failure of an argument of another type than `expected`.
     pub fn wrong_kind(&self, index: i32, expected: &str) -> Misuse {
         Misuse::argument(index, format!("{expected} expected, got {}", self.kind_name(index)))
+    }
+
+    /// Collects all garbage of the state, by which finalizers run.
+    pub fn collect(&self) {
+        self.stack.raw.collect();
     }
 
     /// Ends the call with the results at the top of the stack.
