@@ -6,10 +6,11 @@ use weir_mux::Message;
 use weir_net::ConnectionFault;
 use weir_tls::Why;
 
-/// A response with its whole body.
+/// A response with its body.
 #[derive(Debug)]
 pub struct HttpAnswer {
     pub head: Message,
+    /// The whole body, unless the request [accepts a part](crate::AnswerLimits::accepts_part).
     pub body: Vec<u8>,
 }
 
