@@ -16,15 +16,19 @@
 mod api;
 mod calls;
 mod logger;
+mod network;
 mod private;
 mod registry;
+mod requests;
 mod resources;
 mod run;
 mod scripts;
+mod sockets;
 mod target;
 mod wait;
 mod world;
 
+pub use network::ScriptNetwork;
 pub use registry::FunctionKind;
 pub use resources::ScriptResources;
 pub use run::{ScriptResult, ScriptRun, ScriptStep};

@@ -11,6 +11,7 @@ use weir_model::ScriptSettings;
 
 use crate::api;
 use crate::logger::ScriptLogger;
+use crate::network::{ScriptNetwork, SharedNetwork};
 use crate::registry::{FunctionKind, Registered};
 use crate::resources::ScriptResources;
 use crate::target::ScriptTarget;
@@ -22,6 +23,7 @@ pub struct Scripts {
     resources: Arc<ScriptResources>,
     /// The memory of all states (`tune.lua.maxmem`).
     memory: Arc<MemoryBudget>,
+    network: SharedNetwork,
     started: OnceLock<Started>,
     logger: Arc<ScriptLogger>,
     /// The state of `lua-load`.
@@ -157,6 +159,7 @@ impl Scripts {
         Scripts {
             resources: Arc::new(resources),
             memory: Arc::new(MemoryBudget::unlimited()),
+            network: SharedNetwork::default(),
             started: OnceLock::new(),
             logger: Arc::default(),
             shared: StateCell::default(),
@@ -209,6 +212,11 @@ impl Scripts {
         self.logger.set(Box::new(log));
     }
 
+    /// Lets scripts reach other hosts. Called once, before any worker runs.
+    pub fn connect(&self, network: ScriptNetwork) {
+        let _ = self.network.set(network);
+    }
+
     fn loading(&self) -> MutexGuard<'_, LoadedFiles> {
         self.loading.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -231,8 +239,14 @@ impl Scripts {
     ) -> Result<(), String> {
         let mut place = lock(&cell.state);
         if place.is_none() {
-            let mut state =
-                api::new_state(thread as u32, settings, &self.resources, &self.logger, &self.memory)?;
+            let mut state = api::new_state(
+                thread as u32,
+                settings,
+                &self.resources,
+                &self.logger,
+                &self.memory,
+                &self.network,
+            )?;
             for (pattern, kind) in paths {
                 api::prepend_path(&mut state, pattern, *kind);
             }

@@ -30,6 +30,8 @@ const FUNCTIONS: &[ApiMember] = &[
     ("done", |call| call.wait(ScriptWait::End)),
     ("now", now),
     ("tokenize", tokenize),
+    ("tcp", super::socket::new),
+    ("httpclient", super::httpclient::new),
 ];
 
 /// Members that are not implemented yet. Their use is an error.
@@ -47,7 +49,6 @@ const NOT_YET: &[&str] = &[
     "get_patref",
     "get_var",
     "http_date",
-    "httpclient",
     "imf_date",
     "match_addr",
     "parse_addr",
@@ -58,7 +59,6 @@ const NOT_YET: &[&str] = &[
     "register_filter",
     "set_map",
     "set_nice",
-    "tcp",
     "wait",
 ];
 
