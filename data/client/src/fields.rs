@@ -4,7 +4,14 @@ use std::fmt;
 
 /// Header fields of a request, all valid. The client itself writes the fields of the framing and of the connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RequestFields(Vec<(Box<[u8]>, Box<[u8]>)>);
+pub struct RequestFields(Vec<RequestField>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct RequestField {
+    /// In lower case.
+    name: Box<[u8]>,
+    value: Box<[u8]>,
+}
 
 /// Why a field was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,19 +36,20 @@ impl RequestFields {
             return Ok(());
         }
         if name.eq_ignore_ascii_case(b"host") {
-            self.0.retain(|(other, _)| **other != *b"host");
+            self.0.retain(|field| *field.name != *b"host");
         }
-        self.0.push((name.to_ascii_lowercase().into(), value.trim_ascii().into()));
+        let (name, value) = (name.to_ascii_lowercase().into(), value.trim_ascii().into());
+        self.0.push(RequestField { name, value });
         Ok(())
     }
 
     /// Whether there is a field with this name, which is in lower case.
     pub(crate) fn has(&self, name: &[u8]) -> bool {
-        self.0.iter().any(|(other, _)| **other == *name)
+        self.0.iter().any(|field| *field.name == *name)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.0.iter().map(|(name, value)| (&**name, &**value))
+        self.0.iter().map(|field| (&*field.name, &*field.value))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The states of a process, from the parser's first `lua-load` to the end.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use weir_config::scripts::{ModuleKind, ScriptAction, ScriptFile, ScriptHost, Ser
 use weir_expr::{ScriptName, ScriptNames};
 use weir_lua::{Coroutine, LuaError, LuaErrorKind, LuaReference, MemoryBudget, RunBounds, RunSlice};
 use weir_model::ScriptSettings;
+use weir_sched::{Class, WorkKind};
 
 use crate::api;
 use crate::logger::ScriptLogger;
@@ -62,6 +64,8 @@ struct StateCell {
     state: Mutex<Option<Box<ScriptState>>>,
     /// Coroutines of runs that were dropped while another thread held the state.
     orphans: Mutex<Vec<Coroutine>>,
+    /// Whether a task will collect its garbage.
+    collects: AtomicBool,
 }
 
 /// Where a function is.
@@ -311,6 +315,20 @@ impl Scripts {
         }
     }
 
+    /// Collects the garbage of a state soon: a run left sockets open, and Lua does not know what they cost.
+    pub(crate) fn collect_soon(self: &Arc<Self>, place: Place) {
+        if self.cell(place).collects.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let scripts = Arc::clone(self);
+        weir_sched::spawn(&COLLECTION, Class::Bulk, async move {
+            weir_sched::sleep_until(weir_sched::now().after(COLLECTION_DELAY_MS)).await;
+            scripts.cell(place).collects.store(false, Ordering::Relaxed);
+            let _entry = Entry::new();
+            scripts.hold(place).collect();
+        });
+    }
+
     /// The bounds of a run that may compute for `left` in total. `is_long` if it has used a slice before.
     pub(crate) fn bounds(&self, place: Place, left: Option<Duration>, is_long: bool) -> RunBounds {
         let settings = self.settings();
@@ -488,6 +506,10 @@ impl ScriptHost for Scripts {
 const BOOLEANS: &str = "hlua: please set \"tune.lua.bool-sample-conversion\" tunable to either \"normal\" or \"pre-3.1-bug\" explicitly to avoid ambiguities. This must be set before any \"lua-load\" or \"lua-load-per-thread\" directive. Defaulting to \"pre-3.1-bug\".";
 /// Instructions of a slice in a state of one worker (manual, "tune.lua.forced-yield").
 const SLICE: u32 = 10_000;
+static COLLECTION: WorkKind = WorkKind::new("Lua collection");
+/// How long the sockets of a run that has ended stay open, in milliseconds, unless something else collects them. Often enough for descriptors, and rare
+/// enough for a large state.
+const COLLECTION_DELAY_MS: u64 = 1_000;
 /// The least slice in the shared state.
 const LEAST_SLICE: u32 = 500;
 

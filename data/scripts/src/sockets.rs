@@ -41,6 +41,8 @@ pub(crate) struct OtherWorker;
 #[derive(Debug, Default)]
 struct SocketTable {
     worker: Option<usize>,
+    /// Sockets that scripts made, without those that they closed.
+    balance: i64,
     sockets: HashMap<SocketNumber, ScriptSocket>,
 }
 
@@ -101,6 +103,7 @@ pub(crate) fn open() -> Result<SocketNumber, NoSocket> {
             return Err(NoSocket::TooMany);
         }
         table.sockets.insert(number, ScriptSocket::default());
+        table.balance += 1;
         Ok(number)
     })
 }
@@ -121,8 +124,23 @@ pub(crate) fn with<R>(
     done.unwrap_or(Ok(None))
 }
 
-/// Closes a socket, from any thread.
+/// How many sockets scripts of this worker made and did not close.
+pub(crate) fn balance() -> i64 {
+    SOCKETS.with_borrow(|table| table.balance)
+}
+
+/// A script closes a socket.
 pub(crate) fn close(number: SocketNumber) {
+    let closed = SOCKETS.with_borrow_mut(|table| {
+        let closed = table.sockets.remove(&number);
+        table.balance -= i64::from(closed.is_some());
+        closed
+    });
+    closed.into_iter().for_each(ScriptSocket::close);
+}
+
+/// Closes the socket of an object that was collected, from any thread.
+pub(crate) fn discard(number: SocketNumber) {
     let Ok(taken) = SOCKETS.try_with(|table| {
         let mut table = table.try_borrow_mut().ok()?;
         let worker = table.worker?;
@@ -133,7 +151,7 @@ pub(crate) fn close(number: SocketNumber) {
     match taken {
         Some(Ok(socket)) => socket.close(),
         // A worker that has ended has closed its sockets.
-        Some(Err(())) => _ = weir_sched::send_to(number.worker(), move || close(number)),
+        Some(Err(())) => _ = weir_sched::send_to(number.worker(), move || discard(number)),
         None => {}
     }
 }

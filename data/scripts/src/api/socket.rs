@@ -61,7 +61,7 @@ pub(super) fn new(call: &ApiCall<'_>) -> ApiResult {
 /// The object's end.
 fn collect(call: &ApiCall<'_>) -> ApiResult {
     if let Ok(number) = number(call) {
-        sockets::close(number);
+        sockets::discard(number);
     }
     call.results(0)
 }
