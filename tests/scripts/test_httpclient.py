@@ -35,7 +35,7 @@ end
 
 
 def fetched(world, parameters, method="get", rules=RULES, **options):
-    """What the action shows of the response to a request with these parameters, a table in Lua."""
+    """The text of the response to a request with these parameters, a table in Lua."""
     world.serve(SHOW + act(f"return show(core.httpclient():{method}{parameters})"), rules, **options)
     return body(world.ask(seconds=20))
 
@@ -86,7 +86,7 @@ def test_answers_of_all_kinds(world, answer, expected):
         assert fetched(world, f"{{{at(origin)}}}").startswith(expected)
 
 
-def test_a_head_request_has_no_body(world):
+def test_a_head_request_gets_the_head_only(world):
     with Origin(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n") as origin:
         assert fetched(world, f"{{{at(origin)}}}", method="head") == "200 OK {content-length=1000} "
 
@@ -278,7 +278,7 @@ def test_the_program_asks_itself(world):
     assert body(world.ask()) == "inner"
 
 
-def test_there_is_no_client_while_the_configuration_is_read(world):
+def test_core_httpclient_returns_nothing_while_the_configuration_is_read(world):
     world.serve("""
 local body = select("#", core.httpclient())
 core.register_action("act", {"http-req"}, function(txn) txn:set_var("txn.out", body .. tostring(core.httpclient())) end)""", RULES)

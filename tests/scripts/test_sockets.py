@@ -31,7 +31,7 @@ end)"""
 
 
 def result(world, code, seconds=8.0, **options):
-    """What an action with this code shows."""
+    """The text that an action with this code makes of its results."""
     return body(world.serve(act(code), RULES, **options).ask(seconds=seconds))
 
 
@@ -241,16 +241,16 @@ def test_tls_without_verification(world):
             local data = string.rep("0123456789", 100000) .. "\\n"
             local sent = s:send(data)
             return connected, sent, s:receive(1000001) == data""", seconds=20) == "1|1000001|true"
-    # It sends no name: it has none.
+    # Without a name of the host, it sends none.
     assert server.names == [None]
 
 
-def test_a_peer_without_tls_is_no_connection(world):
+def test_connect_ssl_fails_with_a_peer_without_tls(world):
     with Server(says(b"hello\n")) as server:
         assert result(world, f'return core.tcp():connect_ssl("127.0.0.1", {server.port})') == "nil|Can't connect"
 
 
-def test_there_are_no_sockets_while_the_configuration_is_read(world):
+def test_core_tcp_returns_nothing_while_the_configuration_is_read(world):
     world.serve(SHOWN + """
 local body, init = shown(core.tcp()), "?"
 core.register_init(function() init = shown(core.tcp()) end)
@@ -397,7 +397,7 @@ def test_the_number_of_sockets_is_bounded(world):
         assert body(world.ask()) == "4096|core.tcp: the thread has 4096 sockets already|true"
 
 
-def test_what_one_call_receives_is_bounded(world):
+def test_the_bytes_of_one_receive_are_bounded(world):
     if world.haproxy:
         pytest.skip("its bound is that of the memory of Lua")
 

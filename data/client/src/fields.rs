@@ -62,7 +62,7 @@ impl fmt::Display for InvalidField {
     }
 }
 
-/// Fields that the client writes itself, or that ask for what it does not do.
+/// Fields that the client writes itself, and those of features that it lacks.
 const OWN: [&[u8]; 8] = [
     b"connection",
     b"content-length",

@@ -26,7 +26,7 @@ pub(crate) struct ScriptRequest {
 
 /// Sends a request, and waits for its response.
 pub(crate) struct RequestJob {
-    /// What is sent, until the task runs.
+    /// The client and the request, until the task runs.
     to_send: Option<(Arc<Client>, ScriptRequest)>,
     outcome: Arc<OutcomeSlot>,
     task: TaskKey,
@@ -46,7 +46,8 @@ impl RequestJob {
 impl ScriptJob for RequestJob {
     fn advance(&mut self) -> Option<Tick> {
         if let Some((client, request)) = self.to_send.take() {
-            let reporter = OutcomeReporter { slot: Arc::clone(&self.outcome), waiter: weir_sched::current() };
+            let reporter =
+                ResponseReporter { slot: Arc::clone(&self.outcome), waiter: weir_sched::current() };
             self.task = weir_sched::spawn(&REQUEST, Class::Normal, async move {
                 let ScriptRequest { method, url, route, fields, body, limits } = &request;
                 let request = Request { method, url, route, fields, body, limits: *limits };
@@ -77,18 +78,18 @@ impl Drop for RequestJob {
 }
 
 /// Reports the outcome. A failure if the task is killed.
-struct OutcomeReporter {
+struct ResponseReporter {
     slot: Arc<OutcomeSlot>,
     waiter: TaskKey,
 }
 
-impl OutcomeReporter {
+impl ResponseReporter {
     fn report(self, outcome: Result<ScriptReply, RequestFailure>) {
         *lock(&self.slot) = Some(outcome);
     }
 }
 
-impl Drop for OutcomeReporter {
+impl Drop for ResponseReporter {
     fn drop(&mut self) {
         lock(&self.slot).get_or_insert(Err(RequestFailure::Cut));
         weir_sched::wake(self.waiter);
@@ -111,7 +112,7 @@ fn reply_of(answer: HttpAnswer) -> ScriptReply {
     }
 }
 
-/// Pushes the response to a request that failed: what a client would get.
+/// Pushes the response to a request that failed: that of a proxy to its client.
 pub(crate) fn push_failure(stack: &LuaStack<'_>, failure: RequestFailure) {
     let status = match failure {
         RequestFailure::UnknownHost

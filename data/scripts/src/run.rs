@@ -13,7 +13,7 @@ use crate::registry::FunctionKind;
 use crate::scripts::{Entry, Place, ScriptFailure, Scripts};
 use crate::sockets;
 use crate::target::ScriptTarget;
-use crate::wait::{ReceiveAmount, ScriptJob, ScriptReply, ScriptWait};
+use crate::wait::{ReceiveAmount, ScriptJob, ScriptReply, ScriptWait, after};
 use crate::world::NewTask;
 
 /// How a function of a script ends: the values of `act`.
@@ -340,13 +340,6 @@ pub(crate) fn start_tasks(scripts: &Arc<Scripts>, own: Option<usize>, tasks: Vec
 }
 
 static TASK: WorkKind = WorkKind::new("Lua task");
-
-/// The time when a sleep from now on ends. It does not begin with the scheduling round, but now.
-pub(crate) fn after(time: Duration) -> Tick {
-    let passed_us = (weir_sched::precise_ns() / 1_000).saturating_sub(weir_sched::now_us());
-    let time = time.saturating_add(Duration::from_micros(passed_us));
-    weir_sched::now().after(u64::try_from(time.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX))
-}
 
 /// The result of an action: its last value, an integer of `act`.
 fn read_result(stack: &LuaStack<'_>, count: i32, wake: Tick) -> ScriptResult {

@@ -315,7 +315,7 @@ impl Scripts {
         }
     }
 
-    /// Collects the garbage of a state soon: a run left sockets open, and Lua does not know what they cost.
+    /// Collects the garbage of a state soon: a run left sockets open, and Lua does not know their cost.
     pub(crate) fn collect_soon(self: &Arc<Self>, place: Place) {
         if self.cell(place).collects.swap(true, Ordering::Relaxed) {
             return;

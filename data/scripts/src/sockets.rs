@@ -13,6 +13,7 @@ mod socket;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_sched::{Class, TaskKey, Tick, WorkKind};
@@ -47,7 +48,7 @@ struct SocketTable {
 }
 
 thread_local! {
-    static SOCKETS: RefCell<SocketTable> = RefCell::default();
+    static SOCKETS: RefCell<ManuallyDrop<SocketTable>> = RefCell::default();
 }
 
 static NEXT_SERIAL: AtomicU64 = AtomicU64::new(0);
@@ -89,8 +90,7 @@ struct EndWithWorker;
 
 impl Drop for EndWithWorker {
     fn drop(&mut self) {
-        let table =
-            SOCKETS.try_with(|table| table.try_borrow_mut().map(|mut table| std::mem::take(&mut *table)));
+        let table = SOCKETS.with_borrow_mut(|table| std::mem::take(&mut **table));
         drop(table);
     }
 }
@@ -113,15 +113,12 @@ pub(crate) fn with<R>(
     number: SocketNumber,
     act: impl FnOnce(&mut ScriptSocket) -> R,
 ) -> Result<Option<R>, OtherWorker> {
-    let done = SOCKETS.try_with(|table| {
-        let mut table = table.borrow_mut();
+    SOCKETS.with_borrow_mut(|table| {
         if table.worker != Some(number.worker()) {
             return Err(OtherWorker);
         }
         Ok(table.sockets.get_mut(&number).map(act))
-    });
-    // A thread that ends has no sockets left.
-    done.unwrap_or(Ok(None))
+    })
 }
 
 /// How many sockets scripts of this worker made and did not close.
@@ -141,17 +138,14 @@ pub(crate) fn close(number: SocketNumber) {
 
 /// Closes the socket of an object that was collected, from any thread.
 pub(crate) fn discard(number: SocketNumber) {
-    let Ok(taken) = SOCKETS.try_with(|table| {
-        let mut table = table.try_borrow_mut().ok()?;
+    let taken = SOCKETS.with_borrow_mut(|table| {
         let worker = table.worker?;
-        if worker == number.worker() { table.sockets.remove(&number).map(Ok) } else { Some(Err(())) }
-    }) else {
-        return;
-    };
+        if worker == number.worker() { table.sockets.remove(&number).map(Ok) } else { Some(Err(OtherWorker)) }
+    });
     match taken {
         Some(Ok(socket)) => socket.close(),
         // A worker that has ended has closed its sockets.
-        Some(Err(())) => _ = weir_sched::send_to(number.worker(), move || discard(number)),
+        Some(Err(OtherWorker)) => _ = weir_sched::send_to(number.worker(), move || discard(number)),
         None => {}
     }
 }
@@ -183,13 +177,7 @@ impl SocketUse {
 
 impl Drop for SocketUse {
     fn drop(&mut self) {
-        let _ = SOCKETS.try_with(|table| {
-            if let Ok(mut table) = table.try_borrow_mut()
-                && let Some(socket) = table.sockets.get_mut(&self.number)
-            {
-                socket.leave(self.task);
-            }
-        });
+        let _ = with(self.number, |socket| socket.leave(self.task));
     }
 }
 

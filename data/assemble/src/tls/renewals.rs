@@ -149,39 +149,34 @@ impl TlsBuilder {
             ..TlsOptions::default()
         };
         let (errors, warnings) = (self.errors.len(), self.warnings.len());
-        self.client = self.own_upstream("httpclient", options, said.tls_at.as_ref());
+        self.client = own_upstream(self, "httpclient", options, said.tls_at.as_ref());
         if self.client.is_none() && said.tls_at.is_none() {
             self.errors.truncate(errors);
             self.warnings.truncate(warnings);
         }
         if has_scripts {
             let options = TlsOptions { verify: Some(TlsVerify::None), ..TlsOptions::default() };
-            self.sockets = self.own_upstream("core.tcp", options, None);
+            self.sockets = own_upstream(self, "core.tcp", options, None);
         }
     }
+}
 
-    /// The TLS settings of connections of the process itself.
-    fn own_upstream(
-        &mut self,
-        subject: &str,
-        options: TlsOptions,
-        at: Option<&Location>,
-    ) -> Option<Arc<LiveUpstream>> {
-        let tls = ServerTls { enabled: true, options, ..ServerTls::default() };
-        let at = at.cloned().unwrap_or_else(|| Location::new(subject.into(), 0));
-        self.authorities.forget_used();
-        let upstream = self.upstream(&format!("'{subject}'"), &tls, &at)?;
-        let live = Arc::new(LiveUpstream::new(upstream, true));
-        let (tls, files) = (Arc::new(tls), self.authorities.used());
-        self.servers.push(LiveServer {
-            subject: subject.to_owned(),
-            tls,
-            at,
-            live: Arc::clone(&live),
-            files,
-        });
-        Some(live)
-    }
+/// The TLS settings of connections of the process itself.
+fn own_upstream(
+    builder: &mut TlsBuilder,
+    subject: &str,
+    options: TlsOptions,
+    at: Option<&Location>,
+) -> Option<Arc<LiveUpstream>> {
+    let tls = ServerTls { enabled: true, options, ..ServerTls::default() };
+    let at = at.cloned().unwrap_or_else(|| Location::new(subject.into(), 0));
+    builder.authorities.forget_used();
+    let upstream = builder.upstream(&format!("'{subject}'"), &tls, &at)?;
+    let live = Arc::new(LiveUpstream::new(upstream, true));
+    let (tls, files) = (Arc::new(tls), builder.authorities.used());
+    let (subject, shared) = (subject.to_owned(), Arc::clone(&live));
+    builder.servers.push(LiveServer { subject, tls, at, live: shared, files });
+    Some(live)
 }
 
 impl LiveTls {

@@ -30,7 +30,7 @@ pub(super) fn new(call: &ApiCall<'_>) -> ApiResult {
 
 /// The arguments of a request.
 #[derive(Debug)]
-struct Parameters {
+struct RequestParameters {
     url: Option<String>,
     route: RequestRoute,
     fields: RequestFields,
@@ -50,7 +50,7 @@ fn send(call: &ApiCall<'_>, function: &'static str, method: &'static str) -> Api
             "httpclient instance cannot be reused. It must process at most one request",
         ));
     }
-    let Parameters { url, route, fields, body, timeout_ms } = parameters(call)?;
+    let RequestParameters { url, route, fields, body, timeout_ms } = parameters(call)?;
     let url = url.ok_or_else(|| Misuse::text(format!("'{function}' need a 'url' argument")))?;
     let url = parse_url(&url)?;
     let client = call.host().network.get().map(|network| Arc::clone(&network.client));
@@ -72,8 +72,8 @@ fn send(call: &ApiCall<'_>, function: &'static str, method: &'static str) -> Api
 }
 
 /// The parameters in the table of argument 2.
-fn parameters(call: &ApiCall<'_>) -> Result<Parameters, Misuse> {
-    let mut read = Parameters {
+fn parameters(call: &ApiCall<'_>) -> Result<RequestParameters, Misuse> {
+    let mut read = RequestParameters {
         url: None,
         route: RequestRoute::Host,
         fields: RequestFields::default(),

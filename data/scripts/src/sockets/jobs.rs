@@ -10,8 +10,7 @@ use weir_sys::Address;
 use weir_tls::LiveUpstream;
 
 use super::{ScriptSocket, SocketNumber, SocketUse};
-use crate::run::after;
-use crate::wait::ScriptJob;
+use crate::wait::{ScriptJob, after};
 
 /// The state of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

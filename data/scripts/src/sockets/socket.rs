@@ -22,13 +22,13 @@ pub(crate) struct ScriptSocket {
 enum SocketState {
     #[default]
     New,
-    Connecting(Box<Connecting>, Handshake),
+    Connecting(Box<Connecting>, SocketHandshake),
     Connected(Box<Connection>),
     Failed,
 }
 
 #[derive(Debug)]
-enum Handshake {
+enum SocketHandshake {
     /// Without TLS, or the handshake is over.
     Nothing,
     ToBegin(Box<TlsSession>),
@@ -44,8 +44,8 @@ impl ScriptSocket {
     /// Begins to connect. A failure shows at the next step.
     pub(super) fn begin(&mut self, address: Address, tls: Option<&Arc<LiveUpstream>>) {
         let handshake = match tls.map(|tls| tls.session(None, None)) {
-            None => Handshake::Nothing,
-            Some(Ok(session)) => Handshake::ToBegin(Box::new(session)),
+            None => SocketHandshake::Nothing,
+            Some(Ok(session)) => SocketHandshake::ToBegin(Box::new(session)),
             Some(Err(_)) => {
                 self.state = SocketState::Failed;
                 return;
@@ -150,16 +150,16 @@ impl ScriptSocket {
     }
 }
 
-impl Handshake {
+impl SocketHandshake {
     /// Goes on with the handshake. True once it is over.
     fn advance(&mut self, connecting: &mut Connecting) -> Result<bool, weir_net::ConnectionFault> {
-        match std::mem::replace(self, Handshake::Begun) {
-            Handshake::Nothing => {
-                *self = Handshake::Nothing;
+        match std::mem::replace(self, SocketHandshake::Begun) {
+            SocketHandshake::Nothing => {
+                *self = SocketHandshake::Nothing;
                 return Ok(true);
             }
-            Handshake::ToBegin(session) => connecting.begin_tls(*session),
-            Handshake::Begun => {}
+            SocketHandshake::ToBegin(session) => connecting.begin_tls(*session),
+            SocketHandshake::Begun => {}
         }
         connecting.advance_tls()
     }
