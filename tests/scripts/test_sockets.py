@@ -9,7 +9,7 @@ import time
 import pytest
 
 from lib.origin import Server, end_with_reset, read_all
-from lib.program import free_port, wait_until
+from lib.program import Program, free_port, wait_until
 from lib.tls import Authority, SecureServer, backwards
 
 RULES = 'http-request lua.act\n    http-request return status 200 content-type text/plain lf-string "%[var(txn.out)]"'
@@ -435,6 +435,23 @@ end)""", 'http-request return status 200')
         world.program.send(number)
         assert world.program.status(8) is not None
         assert wait_until(lambda: len(ends) == expected)
+
+
+def test_a_new_process_replaces_one_with_open_sockets(world):
+    if world.haproxy:
+        pytest.skip("it waits for the sockets")
+    server, ends, arrived = hears(20)
+    with server:
+        world.serve(SHOWN + f"""
+core.register_action("act", {{"http-req"}}, function(txn)
+    kept = kept or core.tcp()
+    kept:connect("127.0.0.1", {server.port})
+end)""", 'http-request lua.act\n    http-request return status 200')
+        assert world.ask().startswith("HTTP/1.1 200") and arrived.wait(5)
+        with Program(world.binary, "-db", "-f", f"{world.folder.path}/weir.cfg", "-sf", str(world.program.pid)) as other:
+            assert world.program.status(8) is not None
+            assert wait_until(lambda: ends) and other.process.poll() is None
+            assert world.ask().startswith("HTTP/1.1 200") and wait_until(lambda: server.count == 2)
 
 
 def test_a_socket_that_was_closed_is_never_another_one(world):
