@@ -493,6 +493,7 @@ fn ending(failure: RequestFailure) -> (u16, &'static str) {
         RequestFailure::Broken(_) | RequestFailure::Cut => (502, "SH"),
         RequestFailure::NoAnswerInTime => (504, "sH"),
         RequestFailure::Malformed | RequestFailure::TooLarge => (502, "PH"),
+        RequestFailure::NoMemory => (502, "PR"),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use weir_http::{BodySize, Method};
 use weir_mux::{BodyFlow, FlowState, HeadOptions, Message, ReadHead, StreamConnector};
-use weir_net::{Connection, SendOutcome};
+use weir_net::{Connection, SendOutcome, shortage};
 use weir_sched::{Tick, now, wait};
 
 use crate::answer::{HttpAnswer, RequestFailure};
@@ -46,7 +46,7 @@ pub(crate) async fn hold(
     let mut body = Vec::new();
     match exchange.read_body(flow, &mut body).await {
         Ok(()) => {}
-        Err(failure) if limits.accepts_part && failure != RequestFailure::TooLarge => {}
+        Err(failure) if limits.accepts_part && failure.is_of_server() => {}
         Err(failure) => return Err(failure),
     }
     Ok(HttpAnswer { head, body })
@@ -125,17 +125,21 @@ impl ClientStream {
     /// Reads the body, which is whole only without an error.
     async fn read_body(&mut self, mut flow: BodyFlow, body: &mut Vec<u8>) -> Result<(), RequestFailure> {
         let limit = self.limits.bytes;
-        let mut is_exceeded = false;
+        let mut refused = None;
         loop {
             let before = body.len();
             let state = flow.read(&mut self.connector, &mut |piece| {
-                is_exceeded |= limit - body.len() < piece.len() || body.try_reserve(piece.len()).is_err();
-                if !is_exceeded {
+                if limit - body.len() < piece.len() {
+                    refused = Some(RequestFailure::TooLarge);
+                } else if !shortage::make_room(body, piece.len()) {
+                    refused = Some(RequestFailure::NoMemory);
+                }
+                if refused.is_none() {
                     body.extend_from_slice(piece);
                 }
             });
-            if is_exceeded {
-                return Err(RequestFailure::TooLarge);
+            if let Some(failure) = refused {
+                return Err(failure);
             }
             if body.len() > before {
                 self.note_progress();

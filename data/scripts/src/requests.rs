@@ -65,6 +65,7 @@ impl ScriptJob for RequestJob {
                 let limit = self.limit;
                 return Err(Misuse::text(format!("httpclient: the response is larger than {limit} bytes")));
             }
+            Err(RequestFailure::NoMemory) => return Err(Misuse::text("not enough memory")),
             Err(failure) => push_failure(stack, failure),
         }
         Ok(())
@@ -124,7 +125,8 @@ pub(crate) fn push_failure(stack: &LuaStack<'_>, failure: RequestFailure) {
         RequestFailure::Broken(_)
         | RequestFailure::Cut
         | RequestFailure::Malformed
-        | RequestFailure::TooLarge => 502,
+        | RequestFailure::TooLarge
+        | RequestFailure::NoMemory => 502,
     };
     push_page(stack, status, failure == RequestFailure::UnknownHost);
 }

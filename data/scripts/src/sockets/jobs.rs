@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_lua::{LuaStack, Misuse};
-use weir_net::{Connection, ReceiveOutcome, SendOutcome};
+use weir_net::{Connection, ReceiveOutcome, SendOutcome, shortage};
 use weir_sched::Tick;
 use weir_sys::Address;
 use weir_tls::LiveUpstream;
@@ -22,6 +22,8 @@ enum JobState {
     /// The socket was closed, its connection failed, or its time is over.
     Over,
     TooLarge,
+    /// The memory of the process is short.
+    NoMemory,
 }
 
 /// The end of a wait without progress.
@@ -45,7 +47,7 @@ impl IdleDeadline {
             JobState::Waits if self.at <= weir_sched::now() => *state = JobState::Over,
             JobState::Waits => {}
             JobState::Again => weir_sched::wake(weir_sched::current()),
-            JobState::Done | JobState::Over | JobState::TooLarge => {}
+            JobState::Done | JobState::Over | JobState::TooLarge | JobState::NoMemory => {}
         }
         matches!(state, JobState::Waits | JobState::Again).then_some(self.at)
     }
@@ -134,6 +136,9 @@ pub(crate) struct ReceiveJob {
     state: JobState,
 }
 
+/// The number of bytes taken, and whether the pattern is complete; or the end of the wait.
+type TakenBytes = Result<(usize, bool), JobState>;
+
 /// The bytes of a `receive` so far.
 #[derive(Debug)]
 struct GatheredBytes {
@@ -143,8 +148,11 @@ struct GatheredBytes {
 }
 
 impl GatheredBytes {
-    /// Takes bytes of the input. Returns their number, and whether the pattern is complete. `None` if they are too many.
-    fn take(&mut self, input: &[u8]) -> Option<(usize, bool)> {
+    /// Takes bytes of the input. Returns their number, and whether the pattern is complete.
+    ///
+    /// # Errors
+    /// There are too many, or no room for them.
+    fn take(&mut self, input: &[u8]) -> TakenBytes {
         let (kept, dropped, is_complete) = match self.pattern {
             ReceivePattern::Line => match input.iter().position(|byte| *byte == b'\n') {
                 Some(position) => (position, 1, true),
@@ -156,22 +164,26 @@ impl GatheredBytes {
             }
             ReceivePattern::All => (input.len(), 0, false),
         };
-        if self.bytes.len() + kept > self.limit || self.bytes.try_reserve(kept).is_err() {
-            return None;
+        if self.bytes.len() + kept > self.limit {
+            return Err(JobState::TooLarge);
+        }
+        if !shortage::make_room(&mut self.bytes, kept) {
+            return Err(JobState::NoMemory);
         }
         self.bytes.extend_from_slice(&input[..kept]);
         if is_complete && self.pattern == ReceivePattern::Line {
             self.bytes.pop_if(|byte| *byte == b'\r');
         }
-        Some((kept + dropped, is_complete))
+        Ok((kept + dropped, is_complete))
     }
 
     /// Receives what there is.
     fn receive(&mut self, connection: &mut Connection) -> JobState {
         for _ in 0..ROUNDS {
             if !connection.input().is_empty() {
-                let Some((taken, is_complete)) = self.take(connection.input()) else {
-                    return JobState::TooLarge;
+                let (taken, is_complete) = match self.take(connection.input()) {
+                    Ok(taken) => taken,
+                    Err(refused) => return refused,
                 };
                 connection.consume(taken);
                 if is_complete {
@@ -219,6 +231,7 @@ impl ScriptJob for ReceiveJob {
             JobState::TooLarge => {
                 return Err(Misuse::text(format!("receive: more than {limit} bytes")));
             }
+            JobState::NoMemory => return Err(Misuse::text("not enough memory")),
             // A part counts like the whole, as in HAProxy.
             JobState::Over if bytes.is_empty() => {
                 stack.push_nil();
@@ -294,7 +307,7 @@ const SEND_PIECE: usize = 128 * 1024;
 mod tests {
     use super::*;
 
-    fn gather(pattern: ReceivePattern, pieces: &[&str]) -> (String, Vec<Option<(usize, bool)>>) {
+    fn gather(pattern: ReceivePattern, pieces: &[&str]) -> (String, Vec<TakenBytes>) {
         let mut gathered = GatheredBytes { pattern, bytes: Vec::new(), limit: 10 };
         let taken = pieces.iter().map(|piece| gathered.take(piece.as_bytes())).collect();
         (String::from_utf8(gathered.bytes).expect("ASCII"), taken)
@@ -303,22 +316,26 @@ mod tests {
     #[test]
     fn a_line_loses_its_end_also_in_pieces() {
         let line = |pieces| gather(ReceivePattern::Line, pieces);
-        assert_eq!(line(&["one\r\ntwo"]), ("one".into(), vec![Some((5, true))]));
-        assert_eq!(line(&["a\r", "\nb"]), ("a".into(), vec![Some((2, false)), Some((1, true))]));
-        assert_eq!(line(&["a\r\r\n"]), ("a\r".into(), vec![Some((4, true))]));
-        assert_eq!(line(&["\n"]), (String::new(), vec![Some((1, true))]));
+        assert_eq!(line(&["one\r\ntwo"]), ("one".into(), vec![Ok((5, true))]));
+        assert_eq!(line(&["a\r", "\nb"]), ("a".into(), vec![Ok((2, false)), Ok((1, true))]));
+        assert_eq!(line(&["a\r\r\n"]), ("a\r".into(), vec![Ok((4, true))]));
+        assert_eq!(line(&["\n"]), (String::new(), vec![Ok((1, true))]));
     }
 
     #[test]
     fn a_size_takes_so_many_bytes() {
         let taken = gather(ReceivePattern::Exactly(5), &["abc", "defg"]);
-        assert_eq!(taken, ("abcde".into(), vec![Some((3, false)), Some((2, true))]));
+        assert_eq!(taken, ("abcde".into(), vec![Ok((3, false)), Ok((2, true))]));
     }
 
     #[test]
     fn the_gathered_bytes_are_bounded() {
         for pattern in [ReceivePattern::Line, ReceivePattern::All, ReceivePattern::Exactly(100)] {
-            assert_eq!(gather(pattern, &["abcdef", "ghijkl"]).1, [Some((6, false)), None], "{pattern:?}");
+            assert_eq!(
+                gather(pattern, &["abcdef", "ghijkl"]).1,
+                [Ok((6, false)), Err(JobState::TooLarge)],
+                "{pattern:?}"
+            );
         }
     }
 }
