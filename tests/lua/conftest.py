@@ -11,11 +11,11 @@ from lua.rows import rows
 from lua.world import World
 
 
-def version_of(binary):
+def version_of(binary, is_reference):
     """"3.2" or "2.6" for HAProxy. "weir" for the program under test; it skips a build without Lua."""
     out = run(binary, "-vv")[1]
-    if found := re.match(r"HAProxy version (\d+\.\d+)(?!\S*weir)", out):
-        return found[1]
+    if is_reference:
+        return re.match(r"HAProxy version (\d+\.\d+)", out)[1]
     if re.search(r"(?m)^Feature list :.* -LUA\b", out):
         pytest.skip("weir without Lua")
     return "weir"
@@ -24,8 +24,9 @@ def version_of(binary):
 @pytest.fixture(scope="session")
 def program(request):
     """The path of the program, and its version."""
-    path = os.path.abspath(request.config.getoption("haproxy") or request.getfixturevalue("binary"))
-    return path, version_of(path)
+    reference = request.config.getoption("haproxy")
+    path = os.path.abspath(reference or request.getfixturevalue("binary"))
+    return path, version_of(path, bool(reference))
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ mod core;
 mod dates;
 mod fetches;
 mod http;
+mod httpclient;
 mod listeners;
 mod lists;
 mod maps;
@@ -19,6 +20,7 @@ mod queues;
 mod regexes;
 mod reply;
 mod servers;
+mod socket;
 mod tables;
 mod txn;
 mod values;
@@ -35,6 +37,7 @@ pub(crate) use applet::{push_http, push_tcp};
 pub(crate) use values::{push_arguments, push_value, read_result};
 
 use crate::logger::ScriptLogger;
+use crate::network::SharedNetwork;
 use crate::resources::ScriptResources;
 use crate::target::ScriptTarget;
 use crate::world::{Classes, ScriptState, World};
@@ -53,12 +56,14 @@ pub(crate) fn new_state(
     resources: &Arc<ScriptResources>,
     logger: &Arc<ScriptLogger>,
     memory: &Arc<MemoryBudget>,
+    network: &SharedNetwork,
 ) -> Result<ScriptState, String> {
     let world = World {
         thread,
         settings: settings.clone(),
         resources: Arc::clone(resources),
         logger: Arc::clone(logger),
+        network: Arc::clone(network),
         registry: Default::default(),
         classes: Default::default(),
         private: Default::default(),
@@ -87,6 +92,8 @@ pub(crate) fn new_state(
         applet_http: class(&mut state, "AppletHTTP", applet::HTTP_METHODS),
         applet_tcp: class(&mut state, "AppletTCP", applet::TCP_METHODS),
         reply: class(&mut state, "Reply", reply::METHODS),
+        socket: socket::class(&mut state),
+        httpclient: class(&mut state, "HTTPClient", httpclient::METHODS),
     };
     let _ = state.host().classes.set(classes);
     core::install(&mut state, thread);

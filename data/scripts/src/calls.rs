@@ -8,11 +8,13 @@ use crate::api;
 use crate::registry::FunctionKind;
 use crate::run::start_tasks;
 use crate::scripts::{Entry, ScriptFailure, Scripts};
+use crate::sockets;
 use crate::target::ScriptTarget;
 
 impl Scripts {
-    /// Starts the tasks that scripts registered before this worker ran.
+    /// Prepares a worker: its table of sockets, and the tasks that scripts registered before it ran.
     pub fn begin(self: &Arc<Self>, worker: usize) {
+        sockets::start(worker);
         self.take_tasks(worker).into_iter().for_each(|(own, tasks)| start_tasks(self, own, tasks));
     }
 

@@ -16,16 +16,20 @@
 mod api;
 mod calls;
 mod logger;
+mod network;
 mod private;
 mod process;
 mod registry;
+mod requests;
 mod resources;
 mod run;
 mod scripts;
+mod sockets;
 mod target;
 mod wait;
 mod world;
 
+pub use network::ScriptNetwork;
 pub use process::{
     ListedProxies, MailSettings, ProcessLink, ProxyChange, ProxyFacts, ScriptProcess, ScriptServer,
     ServerFacts, ServerRequest, ServerRequestError, StatsValue, StatsVisit,

@@ -11,8 +11,9 @@ use weir_sched::{Class, Tick, WorkKind};
 use crate::api;
 use crate::registry::FunctionKind;
 use crate::scripts::{Entry, Place, ScriptFailure, Scripts};
+use crate::sockets;
 use crate::target::ScriptTarget;
-use crate::wait::{ReceiveAmount, ScriptJob, ScriptReply, ScriptWait};
+use crate::wait::{ReceiveAmount, ScriptJob, ScriptReply, ScriptWait, after};
 use crate::world::NewTask;
 
 /// How a function of a script ends: the values of `act`.
@@ -79,6 +80,8 @@ pub struct ScriptRun {
     limit: Option<Duration>,
     /// Whether it has used a slice.
     is_long: bool,
+    /// How many sockets it made, without those that it closed.
+    open_sockets: i64,
 }
 
 impl ScriptRun {
@@ -166,6 +169,7 @@ impl ScriptRun {
             computed: Duration::ZERO,
             limit,
             is_long: false,
+            open_sockets: 0,
         }
     }
 
@@ -273,8 +277,10 @@ impl ScriptRun {
         let mut state = self.scripts.hold(self.place);
         let left = self.limit.map(|limit| limit.saturating_sub(self.computed));
         let bounds = self.scripts.bounds(self.place, left, self.is_long);
+        let sockets = sockets::balance();
         let resumed = state.resume(coroutine, target, bounds);
         self.computed += state.computed();
+        self.open_sockets += sockets::balance() - sockets;
         self.is_long |= matches!(resumed, Resumed::Interrupted);
         let tasks = state.host().take_tasks();
         if let Some(ms) = state.host().wake_ms.take() {
@@ -300,6 +306,9 @@ impl ScriptRun {
     fn end(&mut self) {
         if let Some(coroutine) = self.coroutine.take() {
             self.scripts.end(self.place, coroutine);
+            if self.open_sockets > 0 {
+                self.scripts.collect_soon(self.place);
+            }
         }
     }
 }
@@ -331,13 +340,6 @@ pub(crate) fn start_tasks(scripts: &Arc<Scripts>, own: Option<usize>, tasks: Vec
 }
 
 static TASK: WorkKind = WorkKind::new("Lua task");
-
-/// The time when a sleep from now on ends. It does not begin with the scheduling round, but now.
-fn after(time: Duration) -> Tick {
-    let passed_us = (weir_sched::precise_ns() / 1_000).saturating_sub(weir_sched::now_us());
-    let time = time.saturating_add(Duration::from_micros(passed_us));
-    weir_sched::now().after(u64::try_from(time.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX))
-}
 
 /// The result of an action: its last value, an integer of `act`.
 fn read_result(stack: &LuaStack<'_>, count: i32, wake: Tick) -> ScriptResult {

@@ -1,6 +1,7 @@
 //! The states of a process, from the parser's first `lua-load` to the end.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -8,9 +9,11 @@ use weir_config::scripts::{ModuleKind, ScriptAction, ScriptFile, ScriptHost, Ser
 use weir_expr::{ScriptName, ScriptNames};
 use weir_lua::{Coroutine, LuaError, LuaErrorKind, LuaReference, MemoryBudget, RunBounds, RunSlice};
 use weir_model::ScriptSettings;
+use weir_sched::{Class, WorkKind};
 
 use crate::api;
 use crate::logger::ScriptLogger;
+use crate::network::{ScriptNetwork, SharedNetwork};
 use crate::process::ScriptProcess;
 use crate::registry::{FunctionKind, Registered};
 use crate::resources::ScriptResources;
@@ -23,6 +26,7 @@ pub struct Scripts {
     resources: Arc<ScriptResources>,
     /// The memory of all states (`tune.lua.maxmem`).
     memory: Arc<MemoryBudget>,
+    network: SharedNetwork,
     started: OnceLock<Started>,
     logger: Arc<ScriptLogger>,
     /// The state of `lua-load`.
@@ -61,6 +65,8 @@ struct StateCell {
     state: Mutex<Option<Box<ScriptState>>>,
     /// Coroutines of runs that were dropped while another thread held the state.
     orphans: Mutex<Vec<Coroutine>>,
+    /// Whether a task will collect its garbage.
+    collects: AtomicBool,
 }
 
 /// Where a function is.
@@ -158,6 +164,7 @@ impl Scripts {
         Scripts {
             resources: Arc::new(resources),
             memory: Arc::new(MemoryBudget::unlimited()),
+            network: SharedNetwork::default(),
             started: OnceLock::new(),
             logger: Arc::default(),
             shared: StateCell::default(),
@@ -228,6 +235,11 @@ impl Scripts {
         self.logger.set(Box::new(log));
     }
 
+    /// Lets scripts reach other hosts. Called once, before any worker runs.
+    pub fn connect(&self, network: ScriptNetwork) {
+        let _ = self.network.set(network);
+    }
+
     fn loading(&self) -> MutexGuard<'_, LoadedFiles> {
         self.loading.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -250,8 +262,14 @@ impl Scripts {
     ) -> Result<(), String> {
         let mut place = lock(&cell.state);
         if place.is_none() {
-            let mut state =
-                api::new_state(thread as u32, settings, &self.resources, &self.logger, &self.memory)?;
+            let mut state = api::new_state(
+                thread as u32,
+                settings,
+                &self.resources,
+                &self.logger,
+                &self.memory,
+                &self.network,
+            )?;
             for (pattern, kind) in paths {
                 api::prepend_path(&mut state, pattern, *kind);
             }
@@ -314,6 +332,21 @@ impl Scripts {
             }
             Err(_) => lock(&cell.orphans).push(coroutine),
         }
+    }
+
+    /// Collects the garbage of a state soon: a run left sockets open, and Lua does not know their cost.
+    pub(crate) fn collect_soon(self: &Arc<Self>, place: Place) {
+        if self.cell(place).collects.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let scripts = Arc::clone(self);
+        weir_sched::spawn(&COLLECTION, Class::Bulk, async move {
+            weir_sched::sleep_until(weir_sched::now().after(COLLECTION_DELAY_MS)).await;
+            scripts.cell(place).collects.store(false, Ordering::Relaxed);
+            let _entry = Entry::new();
+            let bounds = scripts.bounds(place, None, false);
+            scripts.hold(place).collect(bounds);
+        });
     }
 
     /// The bounds of a run that may compute for `left` in total. `is_long` if it has used a slice before.
@@ -493,6 +526,10 @@ impl ScriptHost for Scripts {
 const BOOLEANS: &str = "hlua: please set \"tune.lua.bool-sample-conversion\" tunable to either \"normal\" or \"pre-3.1-bug\" explicitly to avoid ambiguities. This must be set before any \"lua-load\" or \"lua-load-per-thread\" directive. Defaulting to \"pre-3.1-bug\".";
 /// Instructions of a slice in a state of one worker (manual, "tune.lua.forced-yield").
 const SLICE: u32 = 10_000;
+static COLLECTION: WorkKind = WorkKind::new("Lua collection");
+/// How long the sockets of a run that has ended stay open, in milliseconds, unless something else collects them. Often enough for descriptors, and rare
+/// enough for a large state.
+const COLLECTION_DELAY_MS: u64 = 1_000;
 /// The least slice in the shared state.
 const LEAST_SLICE: u32 = 500;
 

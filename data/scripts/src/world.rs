@@ -11,6 +11,7 @@ use weir_lua::{LuaHost, LuaReference, LuaState};
 use weir_model::ScriptSettings;
 
 use crate::logger::ScriptLogger;
+use crate::network::SharedNetwork;
 use crate::private::PrivateData;
 use crate::registry::FunctionRegistry;
 use crate::resources::ScriptResources;
@@ -33,6 +34,7 @@ pub(crate) struct World {
     pub settings: ScriptSettings,
     pub resources: Arc<ScriptResources>,
     pub logger: Arc<ScriptLogger>,
+    pub network: SharedNetwork,
     pub registry: FunctionRegistry,
     pub classes: OnceCell<Classes>,
     pub private: PrivateData,
@@ -84,6 +86,8 @@ pub(crate) struct Classes {
     pub applet_http: LuaReference,
     pub applet_tcp: LuaReference,
     pub reply: LuaReference,
+    pub socket: LuaReference,
+    pub httpclient: LuaReference,
     /// The methods of `txn`, behind its fields.
     pub txn_methods: LuaReference,
 }

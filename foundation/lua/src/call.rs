@@ -442,6 +442,11 @@ impl<'c, H: LuaHost> LuaCall<'c, H> {
         limits.clock.is_late() || limits.memory.has_exceeded()
     }
 
+    /// Collects all garbage of the state, by which finalizers run.
+    pub fn collect(&self) {
+        self.stack.raw.collect();
+    }
+
     /// Ends the call with the results at the top of the stack.
     pub fn results(&self, count: i32) -> Result<CallEnd, Misuse> {
         Ok(CallEnd::Return(count))

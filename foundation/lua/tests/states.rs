@@ -403,6 +403,37 @@ fn calls_know_the_number_of_their_function_and_missing_arguments() {
     assert_eq!(run(&mut state, "return number()").unwrap(), ["Integer 7"]);
 }
 
+/// Counts the finalizers that ran.
+fn finalize(call: &LuaCall<'_, Counter>) -> Result<CallEnd, Misuse> {
+    FINALIZED.with(|count| count.set(count.get() + 1));
+    call.results(0)
+}
+
+thread_local! {
+    static FINALIZED: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+fn collect(call: &LuaCall<'_, Counter>) -> Result<CallEnd, Misuse> {
+    call.collect();
+    call.results(0)
+}
+
+#[test]
+fn functions_collect_objects_that_nothing_refers_to() {
+    let mut state = state();
+    let class = state.with_stack(|stack| {
+        stack.push_table(0, 1);
+        stack.push_function::<Counter>(finalize, 0);
+        stack.set_field(b"__gc");
+        stack.keep()
+    });
+    add(&mut state, "collect", collect);
+    state.with_stack(|stack| (0..10).for_each(|number| stack.push_object(class, number)));
+    FINALIZED.set(0);
+    run(&mut state, "local kept = {} collect()").unwrap();
+    assert_eq!(FINALIZED.get(), 10);
+}
+
 #[test]
 fn objects_have_numbers_that_functions_change() {
     let mut state = state();

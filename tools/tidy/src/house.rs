@@ -77,7 +77,7 @@ const HOUSE: &[Room] = &[
     ),
     room("weir-tls", "data/tls", NOTHING, DATA_BELOW),
     room("weir-compression", "data/compression", NOTHING, DATA_BELOW),
-    room("weir-scripts", "data/scripts", &["weir-tables"], DATA_BELOW),
+    room("weir-scripts", "data/scripts", &["weir-client", "weir-net", "weir-tables", "weir-tls"], DATA_BELOW),
     room("weir-net", "data/net", &["weir-tls"], DATA_BELOW),
     room("weir-mux", "data/mux", &["weir-net", "weir-tls"], DATA_BELOW),
     room("weir-logs", "data/logs", &["weir-backend", "weir-net", "weir-tls"], DATA_BELOW),

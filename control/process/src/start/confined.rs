@@ -11,6 +11,7 @@ use weir_model::AcceptedFamilies;
 use weir_observe::{
     CheckedProcess, LiveProcess, LiveScripts, OcspRenewals, ProcessRecord, StatisticsPage, WeakLive,
 };
+use weir_scripts::ScriptNetwork;
 use weir_stream::instance::{Hooks, Instance};
 use weir_sys::process as system;
 
@@ -125,6 +126,10 @@ impl ProcessParts {
                 let checks = weir_assemble::checks(instance, &record.check_means, Box::new(view));
                 let upstream = record.tls().and_then(LiveTls::client);
                 let updates = OcspRenewals::new(&client, upstream, Arc::clone(&resolvers));
+                if let Some(scripts) = &record.scripts {
+                    let tls = record.tls().and_then(LiveTls::sockets);
+                    scripts.connect(ScriptNetwork { client: Arc::clone(&updates.client), tls });
+                }
                 let served = ServedParts {
                     instance: Arc::clone(instance),
                     relays: Arc::new(relays.live(instance)),

@@ -120,7 +120,9 @@ impl LateClass {
         }
         call.push_function::<World>(decl.pairs.unwrap_or(pairs_of_members), number);
         call.set_field(b"__pairs");
-        MadeClass { metatable: call.keep(), methods }
+        let metatable = call.keep();
+        call.hide_class(metatable);
+        MadeClass { metatable, methods }
     }
 
     /// Pushes a member of the object in argument 1, or nil.

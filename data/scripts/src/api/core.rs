@@ -34,6 +34,8 @@ const FUNCTIONS: &[ApiMember] = &[
     ("done", |call| call.wait(ScriptWait::End)),
     ("now", now),
     ("tokenize", tokenize),
+    ("tcp", super::socket::new),
+    ("httpclient", super::httpclient::new),
 ];
 
 /// Functions that are made when a script first uses one, so that a new state stays small.
@@ -58,7 +60,7 @@ const LATE_FUNCTIONS: &[ApiMember] = &[
 ];
 
 /// Members that are not implemented yet. Their use is an error.
-const NOT_YET: &[&str] = &["event_sub", "httpclient", "register_cli", "register_filter", "tcp", "wait"];
+const NOT_YET: &[&str] = &["event_sub", "register_cli", "register_filter", "wait"];
 
 /// The levels of messages.
 const LEVELS: &[(&str, i64)] = &[
