@@ -348,7 +348,11 @@ impl ApplicationStream {
     }
 
     /// Whether the application takes more of the body.
-    fn body_sink(&self) -> BodySinkState {
+    fn body_sink(&mut self) -> BodySinkState {
+        if self.connection.inner.borrow().write_fault.is_some() {
+            // Its last records say whether it ended the request before it closed.
+            self.look_for_end();
+        }
         let inner = self.connection.inner.borrow();
         let (fault, write_fault) = (inner.fault, inner.write_fault);
         match inner.requests.get(self.id) {
@@ -362,11 +366,9 @@ impl ApplicationStream {
         }
     }
 
-    /// Whether the application ended the response and reads no more of the body. One that ended only its output may still read.
+    /// Whether the application ended the request and reads no more of the body. One that ended only its output may still read, or fail.
     fn is_unread(&self) -> bool {
-        let inner = self.connection.inner.borrow();
-        let is_broken = inner.fault.or(inner.write_fault).is_some();
-        inner.requests.get(self.id).is_some_and(|slot| slot.ended || (slot.output_ended && is_broken))
+        self.connection.inner.borrow().requests.get(self.id).is_some_and(|slot| slot.ended)
     }
 
     /// Whether the application certainly sent nothing new.
