@@ -43,7 +43,8 @@ impl Pair {
         let descriptor = Descriptor::register(accepted).expect("room");
         let limits =
             AgentLimits { max_frame_size: MAX_FRAME_SIZE, pipelining, engine_id: "", healthcheck: false };
-        let connection = AgentMultiplexer::new(Connection::new(descriptor), limits);
+        let connection =
+            AgentMultiplexer::new(Connection::new(descriptor), limits, ConnectionIdentity::default());
         let runs = Rc::new(Cell::new(0));
         let (counted, owned) = (Rc::clone(&runs), Rc::clone(&connection));
         spawn(&KIND, Class::Normal, async move {

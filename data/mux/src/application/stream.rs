@@ -1,7 +1,7 @@
 //! One request to a FastCGI application: a place on its connection.
 
 use std::any::Any;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use weir_fcgi::record::MAX_CONTENT;
 use weir_fcgi::{CgiFacts, CgiFault, CgiHead, CgiProgress, Params, write_http};
@@ -87,6 +87,28 @@ impl ApplicationStream {
     /// The connection that carries the request.
     pub fn connection(&self) -> &ApplicationMultiplexer {
         &self.connection
+    }
+
+    /// A weak reference to the connection.
+    pub(crate) fn carrier(&self) -> Weak<ApplicationMultiplexer> {
+        Rc::downgrade(&self.connection)
+    }
+
+    /// The request's number on the connection. 0 before it began.
+    pub fn id(&self) -> u16 {
+        self.id
+    }
+
+    /// The request's state in `name=value` pairs, for debugging.
+    pub fn summary(&self) -> String {
+        format!(
+            "ended={} in={} out={} complete={} body_ended={}",
+            u8::from(self.ended),
+            self.input().len(),
+            u8::from(self.has_pending()),
+            u8::from(self.is_complete),
+            u8::from(self.shut),
+        )
     }
 
     /// Another stream on the same connection.
@@ -272,6 +294,7 @@ impl ApplicationStream {
             return false;
         }
         inner.requests.await_room(self.id);
+        inner.trace_wait(self.id);
         true
     }
 

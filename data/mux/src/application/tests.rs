@@ -59,7 +59,12 @@ impl Pair {
         let descriptor = Descriptor::register(accepted).expect("room");
         let errors = Rc::new(RefCell::new(Vec::new()));
         let output = Box::new(NotedErrors(Rc::clone(&errors)));
-        let connection = ApplicationMultiplexer::new(Connection::new(descriptor), options, Some(output));
+        let connection = ApplicationMultiplexer::new(
+            Connection::new(descriptor),
+            options,
+            Some(output),
+            ConnectionIdentity::default(),
+        );
         let runs = Rc::new(Cell::new(0));
         let (counted, owned) = (Rc::clone(&runs), Rc::clone(&connection));
         let owner = spawn(&KIND, Class::Normal, async move {
