@@ -286,6 +286,41 @@ def test_expect_100_continue(build):
     assert world.application.last.body == b"hello" and "HTTP_EXPECT" not in world.application.last.params
 
 
+def moments(world):
+    """The milliseconds of the last stream of `show timeline`, by their text."""
+    lines = world.command("show timeline").strip().splitlines()
+    found = [line.split(None, 1) for line in lines if line.startswith("  ") and line.split()[0].startswith("+")]
+    return {text: int(at[1:]) for at, text in found}
+
+
+def test_show_timeline_has_the_wait_for_a_body(build):
+    world = build(Application(b"Status: 500\r\n\r\n")).serve()
+    if world.haproxy:
+        return
+    with world.connect() as client:
+        client.sendall(HEAD + b"Content-Length: 5\r\n\r\nhe")
+        time.sleep(0.3)
+        client.sendall(b"llo")
+        assert read_answer(client).status == 500
+    assert wait_until(lambda: moments(world))
+    seen = moments(world)
+    awaited, complete = (next(at for text, at in seen.items() if text.startswith(f"request {begin}")) for begin in ("head complete, its", "complete: "))
+    assert awaited < 200 and 250 <= complete - awaited < 2000 and seen["assigned to server s by random"] >= complete, seen
+
+
+def test_show_timeline_has_the_wait_for_a_body_that_does_not_come(build):
+    world = build().serve(frontend="timeout http-request 300ms")
+    if world.haproxy:
+        return
+    with world.connect() as client:
+        client.sendall(HEAD + b"Content-Length: 5\r\n\r\nhe")
+        assert read_answer(client).status == 408
+    assert wait_until(lambda: moments(world))
+    seen = moments(world)
+    assert seen["request head complete, its body is awaited"] < 200 and not any(text.startswith("request complete") for text in seen)
+    assert any(text.startswith("end: the client sent no complete request body in time") for text in seen), seen
+
+
 # HTTP/2.
 
 def curl(world, port, *arguments, data=b""):

@@ -2,6 +2,8 @@
 
 use weir_expr::context::CaptureSide;
 
+use weir_vocabulary::timers::ElapsedTime;
+
 use super::password_verdicts::PasswordVerdicts;
 
 /// Captured values, the unique identifier, and verified passwords. Few streams have any, so they are boxed.
@@ -21,6 +23,8 @@ struct StreamCaptures {
     set_cookies: Vec<Box<[u8]>>,
     /// The first failure of an engine (SPOE), for the timeline.
     engine_failure: Option<Box<str>>,
+    /// The begin of the first wait for the request's body, for the timeline.
+    body_awaited: Option<ElapsedTime>,
 }
 
 /// The captures of the request or the response.
@@ -86,6 +90,16 @@ impl CapturedValues {
     #[inline]
     pub(crate) fn engine_failure(&self) -> Option<&str> {
         self.0.as_ref()?.engine_failure.as_deref()
+    }
+
+    /// Keeps the begin of the first wait for the request's body.
+    pub(crate) fn note_body_wait(&mut self, began: ElapsedTime) {
+        self.0.get_or_insert_default().body_awaited.get_or_insert(began);
+    }
+
+    /// The begin of the first wait for the request's body.
+    pub(crate) fn body_awaited(&self) -> Option<ElapsedTime> {
+        self.0.as_ref()?.body_awaited
     }
 
     /// `unique-id`. `None` until generated.
