@@ -29,6 +29,8 @@ pub mod persistence;
 pub mod pipes;
 pub mod progress;
 mod ready;
+#[cfg(test)]
+mod scripted_peer;
 pub mod served;
 pub mod service;
 mod spliced;

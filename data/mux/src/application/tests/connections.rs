@@ -580,14 +580,8 @@ fn the_last_stream_of_an_unwanted_connection_wakes_its_owner() {
     run(|network| async move {
         let pair = Pair::new(network, SERIAL).await;
         let Pair { connection, runs, peer, .. } = pair;
-        let (stream, before) = (connection.stream(), runs.get());
-        // Only the owner and the stream are left.
-        drop(connection);
-        pass().await;
-        assert_eq!(runs.get(), before);
-        drop(stream);
-        pass().await;
-        assert_eq!(runs.get(), before + 1);
+        let stream = connection.stream();
+        check_last_stream(connection, stream, &runs).await;
         drop(peer);
     });
 }
