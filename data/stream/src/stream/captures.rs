@@ -6,6 +6,8 @@ use std::fmt;
 use weir_expr::ScriptName;
 use weir_expr::context::CaptureSide;
 
+use weir_vocabulary::timers::ElapsedTime;
+
 use super::password_verdicts::PasswordVerdicts;
 
 /// Captured values, the unique identifier, and verified passwords. Few streams have any, so they are boxed.
@@ -25,6 +27,8 @@ struct StreamCaptures {
     set_cookies: Vec<Box<[u8]>>,
     /// The first failure of an engine (SPOE), for the timeline.
     engine_failure: Option<Box<str>>,
+    /// The begin of the first wait for the request's body, for the timeline.
+    body_awaited: Option<ElapsedTime>,
     /// The service of a script that responds.
     service: Option<ScriptName>,
     /// Objects of scripts that live as long as the stream.
@@ -117,6 +121,16 @@ impl CapturedValues {
     #[inline]
     pub(crate) fn engine_failure(&self) -> Option<&str> {
         self.0.as_ref()?.engine_failure.as_deref()
+    }
+
+    /// Keeps the begin of the first wait for the request's body.
+    pub(crate) fn note_body_wait(&mut self, began: ElapsedTime) {
+        self.0.get_or_insert_default().body_awaited.get_or_insert(began);
+    }
+
+    /// The begin of the first wait for the request's body.
+    pub(crate) fn body_awaited(&self) -> Option<ElapsedTime> {
+        self.0.as_ref()?.body_awaited
     }
 
     /// `unique-id`. `None` until generated.
