@@ -479,7 +479,7 @@ impl ReplyPhase {
     /// Ends a response of [`open_service`](Self::open_service), which was sent as a whole.
     pub(crate) fn close_service(&mut self) {
         self.drop_request_body();
-        self.stream.reusable.client &= self.stream.request.body.is_done();
+        self.stream.request.upload_refused |= !self.stream.request.body.is_done();
     }
 
     async fn after_response_rules(&mut self) {
