@@ -6,12 +6,14 @@ import re
 AREAS = {
     "core": re.compile(r"(http|imf|rfc850|asctime)_date|(parse|match)_addr|concat|set_nice|get_(info|var)"),
     "members": re.compile(r"^(core|Proxy|Server|Listener|Queue|Concat|Regex|Map|Patref|StickTable)\."),
+    # The report of a wait in a fetch or a converter is that of all waits.
+    **dict.fromkeys(("sockets", "httpclient"), re.compile(r"^(?!(connect|get) in (fetch|converter)$)")),
     **dict.fromkeys(("regex", "queues", "maps", "patterns", "proxies", "sticktables"), re.compile("")),
 }
 
-# Filters, commands, events, clients, and members that wait.
+# Filters, commands, events, and members that wait.
 LACKING_PLACES = {"cli"}
-LACKING_MEMBERS = re.compile(r"register_(filter|cli)|event_sub|core\)?\.(wait|tcp|httpclient)|pop_wait\(|q\.pop_wait")
+LACKING_MEMBERS = re.compile(r"register_(filter|cli)|event_sub|core\)?\.wait|pop_wait\(|q\.pop_wait")
 
 # Columns of statistics: those of 3.5, and HAProxy 3.2 adds some of other objects. tests/scripts compares them with `show stat`.
 COLUMNS = {f"{kind}: get_stats, names" for kind in ("proxy", "server", "listener")} | {"server: get_stats with an argument too many"}
