@@ -343,7 +343,7 @@ static TASK: WorkKind = WorkKind::new("Lua task");
 
 /// The result of an action: its last value, an integer of `act`.
 fn read_result(stack: &LuaStack<'_>, count: i32, wake: Tick) -> ScriptResult {
-    if count == 0 || !matches!(stack.kind(-1), LuaKind::Integer | LuaKind::Float) {
+    if count == 0 || !matches!(stack.kind(-1), LuaKind::Integer | LuaKind::Float | LuaKind::String) {
         return ScriptResult::Continue;
     }
     match stack.integer(-1) {

@@ -84,6 +84,9 @@ pub trait ScriptTarget {
     /// Keeps an object until the stream ends.
     fn keep(&mut self, object: Box<dyn Any>);
 
-    /// Logs a message of the script The level is that of syslog, 0 to 7. False if no logger takes it.
+    /// Counts a change of a head that failed for lack of room.
+    fn count_failed_rewrite(&mut self);
+
+    /// Logs a message of the script. The level is that of syslog, 0 to 7. False if no logger takes it.
     fn log(&mut self, level: u8, text: &str) -> bool;
 }

@@ -30,7 +30,7 @@ const FUNCTIONS: &[ApiMember] = &[
     ("Alert", |call| write_message(call, 1, 1)),
     ("sleep", |call| sleep(call, 1_000)),
     ("msleep", |call| sleep(call, 1)),
-    ("yield", |call| call.wait(ScriptWait::Others)),
+    ("yield", let_others_run),
     ("done", |call| call.wait(ScriptWait::End)),
     ("now", now),
     ("tokenize", tokenize),
@@ -311,6 +311,11 @@ pub(super) fn wake_time(call: &ApiCall<'_>) -> ApiResult {
     let ms = call.expect_integer(index)?;
     call.host().wake_ms.set(u64::try_from(ms).ok().filter(|ms| *ms > 0));
     call.results(0)
+}
+
+/// `core.yield()`. Without effect in a place that cannot wait, as in HAProxy.
+fn let_others_run(call: &ApiCall<'_>) -> ApiResult {
+    if call.can_wait() { call.wait(ScriptWait::Others) } else { call.results(0) }
 }
 
 /// `core.now()`: a table with `sec` and `usec`.

@@ -22,10 +22,10 @@ pub(super) const METHODS: &[ApiMember] = &[
     ("res_rep_header", |call| replace(call, Response, false, "res_rep_hdr")),
     ("req_rep_value", |call| replace(call, Request, true, "req_rep_val")),
     ("res_rep_value", |call| replace(call, Response, true, "res_rep_val")),
-    ("req_set_method", |call| set_line(call, RequestLinePart::Method, "req_set_method")),
-    ("req_set_path", |call| set_line(call, RequestLinePart::Path, "req_set_path")),
-    ("req_set_query", |call| set_line(call, RequestLinePart::Query, "req_set_query")),
-    ("req_set_uri", |call| set_line(call, RequestLinePart::Uri, "req_set_uri")),
+    ("req_set_method", |call| set_line(call, RequestLinePart::Method)),
+    ("req_set_path", |call| set_line(call, RequestLinePart::Path)),
+    ("req_set_query", |call| set_line(call, RequestLinePart::Query)),
+    ("req_set_uri", |call| set_line(call, RequestLinePart::Uri)),
     ("res_set_status", set_status),
 ];
 
@@ -91,8 +91,14 @@ fn edit_field(call: &ApiCall<'_>, side: ScriptSide, edit: FieldEdit, function: &
     let (name, value) = (field_name(call, 2)?, field_value(call, 3)?);
     on_stream(call, number, |target, _| {
         let (head, raw) = head(target, side)?;
-        edit(head, raw, name, value).map_err(no_room)?;
-        follow_host(target, side, name)
+        match edit(head, raw, name, value) {
+            Ok(()) => follow_host(target, side, name),
+            Err(NoRoom) => {
+                // As in HAProxy, the script goes on: its caller may depend on what follows.
+                target.count_failed_rewrite();
+                Ok(())
+            }
+        }
     })?;
     call.results(0)
 }
@@ -121,15 +127,17 @@ fn replace(call: &ApiCall<'_>, side: ScriptSide, each: bool, function: &str) -> 
         head(target, side)?;
         match target.replace_fields(side, name, &regex, template, each) {
             true => follow_host(target, side, name),
-            false => Err(no_room(NoRoom)),
+            false => {
+                target.count_failed_rewrite();
+                Ok(())
+            }
         }
     })?;
     call.results(0)
 }
 
 /// Sets a part of the request line.
-fn set_line(call: &ApiCall<'_>, part: RequestLinePart, function: &str) -> ApiResult {
-    expect_count(call, 2..=2, function)?;
+fn set_line(call: &ApiCall<'_>, part: RequestLinePart) -> ApiResult {
     let (number, text) = (number_of(call)?, call.expect_bytes(2)?);
     // A blank or a control character would end the request line early.
     if text.iter().any(|byte| !byte.is_ascii_graphic() && byte.is_ascii()) {

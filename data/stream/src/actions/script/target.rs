@@ -226,6 +226,10 @@ impl ScriptTarget for Stream {
         }
     }
 
+    fn count_failed_rewrite(&mut self) {
+        self.frontend.count_failed_rewrite();
+    }
+
     fn keep(&mut self, object: Box<dyn Any>) {
         self.captures.keep(object);
     }
