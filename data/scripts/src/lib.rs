@@ -26,6 +26,7 @@ mod run;
 mod scripts;
 mod sockets;
 mod target;
+mod turns;
 mod wait;
 mod world;
 

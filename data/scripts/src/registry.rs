@@ -75,6 +75,11 @@ impl FunctionRegistry {
         self.functions.borrow().get(&(kind, name)).copied()
     }
 
+    /// All functions.
+    pub(crate) fn functions(&self) -> HashMap<(FunctionKind, ScriptName), LuaReference> {
+        self.functions.borrow().iter().map(|(key, registered)| (*key, registered.function)).collect()
+    }
+
     pub(crate) fn add_init(&self, function: LuaReference) {
         self.inits.borrow_mut().push(function);
     }

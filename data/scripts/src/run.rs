@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weir_config::scripts::ServiceKind;
 use weir_expr::ScriptName;
-use weir_lua::{Coroutine, LuaKind, LuaStack, Misuse, Resumed};
+use weir_lua::{Coroutine, LuaError, LuaKind, LuaStack, Misuse, Resumed};
 use weir_sched::{Class, Tick, WorkKind};
 
 use crate::api;
@@ -13,8 +13,9 @@ use crate::registry::FunctionKind;
 use crate::scripts::{Entry, Place, ScriptFailure, Scripts};
 use crate::sockets;
 use crate::target::ScriptTarget;
+use crate::turns::Turn;
 use crate::wait::{ReceiveAmount, ScriptJob, ScriptReply, ScriptWait, after};
-use crate::world::NewTask;
+use crate::world::{NewTask, ScriptState};
 
 /// How a function of a script ends: the values of `act`.
 #[derive(Debug, PartialEq, Eq)]
@@ -62,12 +63,69 @@ enum Waiting {
     Job(Box<dyn ScriptJob>),
 }
 
+/// Where a run is.
+#[derive(Debug)]
+enum Stage {
+    /// It begins once it has its state.
+    New(Beginning),
+    Begun(Coroutine),
+    Over,
+}
+
+/// The arguments of a run.
+#[derive(Debug)]
+enum Beginning {
+    Action { number: i64, arguments: Box<[Box<str>]> },
+    Service(ServiceKind),
+    Task(NewTask),
+}
+
+/// The results of a wait that has ended.
+#[derive(Debug)]
+enum Settlement {
+    Nothing,
+    /// Nil without bytes.
+    Bytes(Option<Vec<u8>>),
+    Count(usize),
+    Refused(&'static str),
+    Job(Box<dyn ScriptJob>),
+}
+
+impl Settlement {
+    fn push(self, stack: &LuaStack<'_>) -> Result<(), Misuse> {
+        match self {
+            Settlement::Nothing => {}
+            Settlement::Bytes(Some(bytes)) => stack.push_bytes(&bytes),
+            Settlement::Bytes(None) => stack.push_nil(),
+            Settlement::Count(count) => stack.push_integer(count as i64),
+            Settlement::Refused(text) => return Err(Misuse::text(text)),
+            Settlement::Job(job) => return job.finish(stack),
+        }
+        Ok(())
+    }
+}
+
+/// Why a coroutine stopped.
+#[derive(Debug)]
+enum Stop {
+    Returned(ScriptResult),
+    Interrupted,
+    Waits(ScriptWait),
+    Failed(LuaError),
+    /// Another thread has the state.
+    Busy,
+}
+
 /// A run of a function. Dropping it ends its coroutine.
 #[derive(Debug)]
 pub struct ScriptRun {
     scripts: Arc<Scripts>,
     place: Place,
-    coroutine: Option<Coroutine>,
+    stage: Stage,
+    /// The results of the wait that has ended, for the function that waits.
+    settlement: Option<Settlement>,
+    /// Its turn for a state that other threads use.
+    turn: Option<Turn>,
     kind: FunctionKind,
     /// `None` for a task.
     name: Option<ScriptName>,
@@ -91,20 +149,11 @@ impl ScriptRun {
         worker: usize,
         name: ScriptName,
         arguments: &[Box<str>],
-        target: &mut dyn ScriptTarget,
+        target: &dyn ScriptTarget,
     ) -> Option<ScriptRun> {
         let place = scripts.place(worker, FunctionKind::Action, name)?;
-        let number = target.number();
-        let mut state = scripts.hold(place);
-        let class = state.host().classes().txn;
-        let coroutine = state.begin(place.function, |stack| {
-            stack.push_object(class, number);
-            for argument in arguments {
-                stack.push_bytes(argument.as_bytes());
-            }
-        });
-        drop(state);
-        Some(ScriptRun::new(scripts, place, coroutine, FunctionKind::Action, Some(name)))
+        let beginning = Beginning::Action { number: target.number(), arguments: arguments.into() };
+        Some(ScriptRun::new(scripts, place, beginning, FunctionKind::Action, Some(name)))
     }
 
     /// A run of a service. `None` if no script registered it in a state of this worker.
@@ -113,41 +162,22 @@ impl ScriptRun {
         worker: usize,
         name: ScriptName,
         kind: ServiceKind,
-        target: &mut dyn ScriptTarget,
     ) -> Option<ScriptRun> {
         let function = FunctionKind::of_service(kind);
         let place = scripts.place(worker, function, name)?;
-        let mut state = scripts.hold(place);
-        let classes = *state.host().classes();
-        let coroutine = state.begin(place.function, |stack| match kind {
-            ServiceKind::Http => api::push_http(stack, &classes, target),
-            ServiceKind::Tcp => api::push_tcp(stack, &classes, target.number()),
-        });
-        drop(state);
-        Some(ScriptRun::new(scripts, place, coroutine, function, Some(name)))
+        Some(ScriptRun::new(scripts, place, Beginning::Service(kind), function, Some(name)))
     }
 
     /// A run of a task.
     fn of_task(scripts: &Arc<Scripts>, own: Option<usize>, task: NewTask) -> ScriptRun {
         let place = Place { own, function: task.function };
-        let mut state = scripts.hold(place);
-        let coroutine = state.begin(task.function, |stack| {
-            for argument in &task.arguments {
-                match argument {
-                    Some(argument) => stack.push_reference(*argument),
-                    None => stack.push_nil(),
-                }
-            }
-        });
-        task.references().for_each(|reference| state.forget(reference));
-        drop(state);
-        ScriptRun::new(scripts, place, coroutine, FunctionKind::Task, None)
+        ScriptRun::new(scripts, place, Beginning::Task(task), FunctionKind::Task, None)
     }
 
     fn new(
         scripts: &Arc<Scripts>,
         place: Place,
-        coroutine: Coroutine,
+        beginning: Beginning,
         kind: FunctionKind,
         name: Option<ScriptName>,
     ) -> ScriptRun {
@@ -161,7 +191,9 @@ impl ScriptRun {
         ScriptRun {
             scripts,
             place,
-            coroutine: Some(coroutine),
+            stage: Stage::New(beginning),
+            settlement: None,
+            turn: None,
             kind,
             name,
             waiting: None,
@@ -179,23 +211,20 @@ impl ScriptRun {
             if let Some(at) = self.wait() {
                 return ScriptStep::Wait(at);
             }
-            let Some(resumed) = self.resume(target.as_deref_mut()) else {
-                return ScriptStep::Ended(ScriptResult::Continue);
-            };
-            let wait = match resumed {
-                Resumed::Returned(count) => {
-                    let result = self.results(|stack| read_result(stack, count, self.wake));
+            let wait = match self.resume(target.as_deref_mut()) {
+                Stop::Busy => return ScriptStep::Wait(weir_sched::now().after(BUSY_MS)),
+                Stop::Returned(result) => {
                     self.end();
-                    return ScriptStep::Ended(result.unwrap_or(ScriptResult::Continue));
+                    return ScriptStep::Ended(result);
                 }
-                Resumed::Interrupted => return ScriptStep::Pause,
-                Resumed::Failed(error) => {
+                Stop::Interrupted => return ScriptStep::Pause,
+                Stop::Failed(error) => {
                     let failure = ScriptFailure::new(self.kind, self.name, self.place.thread(), &error);
                     self.end();
                     self.scripts.report(target, self.kind, &failure);
                     return ScriptStep::Ended(ScriptResult::Failed);
                 }
-                Resumed::Waits(wait) => wait,
+                Stop::Waits(wait) => wait,
             };
             match wait {
                 ScriptWait::Done(reply) => {
@@ -207,7 +236,7 @@ impl ScriptRun {
                     return ScriptStep::Ended(ScriptResult::Continue);
                 }
                 ScriptWait::Others => {
-                    self.settle(|_| Ok(()));
+                    self.settlement = Some(Settlement::Nothing);
                     return ScriptStep::Pause;
                 }
                 ScriptWait::Receive(amount, time) => {
@@ -229,82 +258,83 @@ impl ScriptRun {
                 self.waiting = Some(Waiting::Until(at));
                 return Some(at);
             }
-            Waiting::Until(_) => self.settle(|_| Ok(())),
+            Waiting::Until(_) => self.settlement = Some(Settlement::Nothing),
             Waiting::Job(mut job) => {
                 if let Some(at) = job.advance() {
                     self.waiting = Some(Waiting::Job(job));
                     return Some(at);
                 }
-                self.settle(|stack| job.finish(stack));
+                self.settlement = Some(Settlement::Job(job));
             }
         }
         None
     }
 
     /// Gives the service that receives its bytes. Nil without bytes.
-    pub fn give(&mut self, bytes: Option<&[u8]>) {
-        self.settle(|stack| {
-            match bytes {
-                Some(bytes) => stack.push_bytes(bytes),
-                None => stack.push_nil(),
-            }
-            Ok(())
-        });
+    pub fn give(&mut self, bytes: Option<Vec<u8>>) {
+        self.settlement = Some(Settlement::Bytes(bytes));
     }
 
     /// The client of the service took so many bytes.
     pub fn sent(&mut self, count: usize) {
-        self.settle(|stack| {
-            stack.push_integer(count as i64);
-            Ok(())
-        });
+        self.settlement = Some(Settlement::Count(count));
     }
 
     /// The response of the service began.
     pub fn began(&mut self) {
-        self.settle(|_| Ok(()));
+        self.settlement = Some(Settlement::Nothing);
     }
 
     /// The function that waits fails.
     pub fn refuse(&mut self, text: &'static str) {
-        self.settle(|_| Err(Misuse::text(text)));
+        self.settlement = Some(Settlement::Refused(text));
     }
 
-    /// Resumes the coroutine. `None` if it has ended.
-    fn resume(&mut self, target: Option<&mut (dyn ScriptTarget + 'static)>) -> Option<Resumed<ScriptWait>> {
-        let coroutine = self.coroutine.as_mut()?;
+    /// Resumes the coroutine with the results of its wait.
+    fn resume(&mut self, mut target: Option<&mut (dyn ScriptTarget + 'static)>) -> Stop {
         let _entry = Entry::new();
-        let mut state = self.scripts.hold(self.place);
+        let Some(mut state) = self.scripts.hold_in_turn(self.place, &mut self.turn) else {
+            return Stop::Busy;
+        };
+        if let Stage::New(_) = self.stage {
+            let Stage::New(beginning) = std::mem::replace(&mut self.stage, Stage::Over) else {
+                return Stop::Returned(ScriptResult::Continue);
+            };
+            self.stage = Stage::Begun(begin(&mut state, self.place, beginning, target.as_deref_mut()));
+        }
+        let Stage::Begun(coroutine) = &mut self.stage else { return Stop::Returned(ScriptResult::Continue) };
+        if let Some(settlement) = self.settlement.take() {
+            state.settle(coroutine, |stack| settlement.push(stack));
+        }
         let left = self.limit.map(|limit| limit.saturating_sub(self.computed));
         let bounds = self.scripts.bounds(self.place, left, self.is_long);
         let sockets = sockets::balance();
         let resumed = state.resume(coroutine, target, bounds);
         self.computed += state.computed();
         self.open_sockets += sockets::balance() - sockets;
-        self.is_long |= matches!(resumed, Resumed::Interrupted);
         let tasks = state.host().take_tasks();
         if let Some(ms) = state.host().wake_ms.take() {
             self.wake = weir_sched::now().after(ms);
         }
+        let wake = self.wake;
+        let stop = match resumed {
+            Resumed::Returned(count) => {
+                Stop::Returned(state.results(coroutine, |stack| read_result(stack, count, wake)))
+            }
+            Resumed::Interrupted => {
+                self.is_long = true;
+                Stop::Interrupted
+            }
+            Resumed::Waits(wait) => Stop::Waits(wait),
+            Resumed::Failed(error) => Stop::Failed(error),
+        };
         drop(state);
         start_tasks(&self.scripts, self.place.own, tasks);
-        Some(resumed)
-    }
-
-    /// Gives the function that waits its results.
-    fn settle(&mut self, push: impl FnOnce(&LuaStack<'_>) -> Result<(), Misuse>) {
-        if let Some(coroutine) = &mut self.coroutine {
-            self.scripts.hold(self.place).settle(coroutine, push);
-        }
-    }
-
-    fn results<R>(&self, read: impl FnOnce(&LuaStack<'_>) -> R) -> Option<R> {
-        let coroutine = self.coroutine.as_ref()?;
-        Some(self.scripts.hold(self.place).results(coroutine, |call| read(call)))
+        stop
     }
 
     fn end(&mut self) {
-        if let Some(coroutine) = self.coroutine.take() {
+        if let Stage::Begun(coroutine) = std::mem::replace(&mut self.stage, Stage::Over) {
             self.scripts.end(self.place, coroutine);
             if self.open_sockets > 0 {
                 self.scripts.collect_soon(self.place);
@@ -316,6 +346,39 @@ impl ScriptRun {
 impl Drop for ScriptRun {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+/// The coroutine of a run.
+fn begin(
+    state: &mut ScriptState,
+    place: Place,
+    beginning: Beginning,
+    target: Option<&mut (dyn ScriptTarget + 'static)>,
+) -> Coroutine {
+    let classes = *state.host().classes();
+    match beginning {
+        Beginning::Action { number, arguments } => state.begin(place.function, |stack| {
+            stack.push_object(classes.txn, number);
+            arguments.iter().for_each(|argument| stack.push_bytes(argument.as_bytes()));
+        }),
+        Beginning::Service(kind) => state.begin(place.function, |stack| match (kind, target) {
+            (ServiceKind::Http, Some(target)) => api::push_http(stack, &classes, target),
+            (ServiceKind::Tcp, Some(target)) => api::push_tcp(stack, &classes, target.number()),
+            (_, None) => stack.push_nil(),
+        }),
+        Beginning::Task(task) => {
+            let coroutine = state.begin(place.function, |stack| {
+                for argument in &task.arguments {
+                    match argument {
+                        Some(argument) => stack.push_reference(*argument),
+                        None => stack.push_nil(),
+                    }
+                }
+            });
+            task.references().for_each(|reference| state.forget(reference));
+            coroutine
+        }
     }
 }
 
@@ -360,3 +423,5 @@ fn read_result(stack: &LuaStack<'_>, count: i32, wake: Tick) -> ScriptResult {
 
 /// After so many waits that ended at once, other tasks run.
 const MOST_RESUMPTIONS: u32 = 32;
+/// When a run that waits for its turn looks again although nothing woke it, in milliseconds.
+const BUSY_MS: u64 = 5;

@@ -1,8 +1,9 @@
 //! The states of a process, from the parser's first `lua-load` to the end.
 
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
 use weir_config::scripts::{ModuleKind, ScriptAction, ScriptFile, ScriptHost, ServiceKind};
@@ -18,6 +19,7 @@ use crate::process::ScriptProcess;
 use crate::registry::{FunctionKind, Registered};
 use crate::resources::ScriptResources;
 use crate::target::ScriptTarget;
+use crate::turns::{Turn, Turns};
 use crate::world::{NewTask, ScriptState};
 
 /// The scripts of a configuration, and their states.
@@ -67,6 +69,10 @@ struct StateCell {
     orphans: Mutex<Vec<Coroutine>>,
     /// Whether a task will collect its garbage.
     collects: AtomicBool,
+    /// The functions that scripts registered, once the configuration has been read.
+    functions: OnceLock<HashMap<(FunctionKind, ScriptName), LuaReference>>,
+    /// Runs that wait for the state.
+    turns: Turns,
 }
 
 /// Where a function is.
@@ -84,19 +90,31 @@ impl Place {
 }
 
 /// A state that this thread holds.
-pub(crate) struct Held<'s>(MutexGuard<'s, Option<Box<ScriptState>>>);
+pub(crate) struct Held<'s> {
+    /// `None` only while it is dropped.
+    state: Option<MutexGuard<'s, Option<Box<ScriptState>>>>,
+    turns: &'s Turns,
+}
 
 impl std::ops::Deref for Held<'_> {
     type Target = ScriptState;
 
     fn deref(&self) -> &ScriptState {
-        self.0.as_deref().expect("a place is in a state")
+        self.state.as_deref().and_then(Option::as_deref).expect("a place is in a state")
     }
 }
 
 impl std::ops::DerefMut for Held<'_> {
     fn deref_mut(&mut self) -> &mut ScriptState {
-        self.0.as_deref_mut().expect("a place is in a state")
+        self.state.as_deref_mut().and_then(Option::as_deref_mut).expect("a place is in a state")
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        // The next one finds the state free.
+        drop(self.state.take());
+        self.turns.wake_next();
     }
 }
 
@@ -216,6 +234,7 @@ impl Scripts {
                     .map_err(|error| format!("Lua init: runtime error: {error}"))?;
             }
             state.host().is_loading.set(false);
+            let _ = cell.functions.set(state.host().registry.functions());
         }
         Ok(())
     }
@@ -280,16 +299,10 @@ impl Scripts {
 
     /// Where a function is: in the worker's own state, or in the shared one.
     pub(crate) fn place(&self, worker: usize, kind: FunctionKind, name: ScriptName) -> Option<Place> {
-        let find = |cell: &StateCell| {
-            let state = lock(&cell.state);
-            state.as_deref().and_then(|state| state.host().registry.find(kind, name))
-        };
-        if let Some(cell) = self.own.get(worker)
-            && let Some(registered) = find(cell)
-        {
-            return Some(Place { own: Some(worker), function: registered.function });
-        }
-        find(&self.shared).map(|registered| Place { own: None, function: registered.function })
+        let find = |cell: &StateCell| cell.functions.get()?.get(&(kind, name)).copied();
+        let own = self.own.get(worker).and_then(find);
+        let own = own.map(|function| Place { own: Some(worker), function });
+        own.or_else(|| find(&self.shared).map(|function| Place { own: None, function }))
     }
 
     /// Takes the tasks that scripts registered before this worker ran, with the numbers of their states. Those of the shared state run on the
@@ -310,7 +323,37 @@ impl Scripts {
     /// Waits for the state of a place. It is held for a slice of a coroutine, or for a call that cannot wait.
     pub(crate) fn hold(&self, place: Place) -> Held<'_> {
         let cell = self.cell(place);
-        let mut state = Held(lock(&cell.state));
+        self.tidy(place, cell, lock(&cell.state))
+    }
+
+    /// Takes the state of a place in turn. `None` while another thread has it: the current task is woken for its turn.
+    pub(crate) fn hold_in_turn(&self, place: Place, turn: &mut Option<Turn>) -> Option<Held<'_>> {
+        let cell = self.cell(place);
+        let is_next = cell.turns.is_empty() || cell.turns.has_come(*turn);
+        let taken = || match cell.state.try_lock() {
+            Ok(state) => Some(state),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        };
+        let mut state = is_next.then(taken).flatten();
+        if state.is_none() {
+            cell.turns.enlist(weir_sched::current(), turn);
+            // It may have become free before the task was in the line.
+            state = taken();
+        }
+        let state = state?;
+        *turn = None;
+        Some(self.tidy(place, cell, state))
+    }
+
+    /// Forgets what has ended while other threads had the state.
+    fn tidy<'s>(
+        &'s self,
+        place: Place,
+        cell: &'s StateCell,
+        state: MutexGuard<'s, Option<Box<ScriptState>>>,
+    ) -> Held<'s> {
+        let mut state = Held { state: Some(state), turns: &cell.turns };
         for ended in state.host().private.take_ended() {
             state.forget(ended);
         }

@@ -247,7 +247,7 @@ async fn serve_tcp(stream: &mut Stream, name: ScriptName, rule: RuleContext<'_>)
 impl ScriptService {
     fn new(stream: &mut Stream, name: ScriptName, kind: ServiceKind) -> Option<Self> {
         let scripts = scripts(stream)?;
-        let run = ScriptRun::of_service(&scripts, weir_sched::worker_index(), name, kind, stream)?;
+        let run = ScriptRun::of_service(&scripts, weir_sched::worker_index(), name, kind)?;
         stream.response.service = LocalName::Script;
         stream.captures.keep_service(name);
         Some(ScriptService {
@@ -467,7 +467,7 @@ impl ScriptService {
             }
             _ => return Err(StreamError::error(400, By::Client, During::Data)),
         }
-        self.run.give(Some(&taken));
+        self.run.give(Some(taken));
         Ok(None)
     }
 }
