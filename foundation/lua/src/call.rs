@@ -402,12 +402,17 @@ impl<'c, H: LuaHost> LuaCall<'c, H> {
         Ok(CallEnd::Return(count))
     }
 
+    /// Whether [`LuaCall::wait`] can succeed here.
+    pub fn can_wait(&self) -> bool {
+        self.stack.raw.is_yieldable() && self.shared.current.get() == Some(self.stack.raw)
+    }
+
     /// Stops the coroutine until its driver resumes it with the results of `wait`.
     ///
     /// # Errors
     /// If the script is at a place that cannot wait: a fetch, a converter, a comparison of `table.sort`.
     pub fn wait(&self, wait: H::Wait) -> Result<CallEnd, Misuse> {
-        if !self.stack.raw.is_yieldable() || self.shared.current.get() != Some(self.stack.raw) {
+        if !self.can_wait() {
             return Err(Misuse::text("attempt to yield from outside a coroutine"));
         }
         self.shared.wait.set(Some(wait));
