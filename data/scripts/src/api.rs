@@ -1,6 +1,7 @@
 //! The API that scripts see: `core`, `act`, and the classes of objects.
 
 mod applet;
+mod channel;
 mod converters;
 mod core;
 mod fetches;
@@ -66,6 +67,8 @@ pub(crate) fn new_state(
         applet_http: class(&mut state, "AppletHTTP", applet::HTTP_METHODS),
         applet_tcp: class(&mut state, "AppletTCP", applet::TCP_METHODS),
         reply: class(&mut state, "Reply", reply::METHODS),
+        request_channel: class(&mut state, "Channel", channel::METHODS),
+        response_channel: class(&mut state, "Channel", channel::METHODS),
     };
     let _ = state.host().classes.set(classes);
     core::install(&mut state, thread);

@@ -15,6 +15,7 @@
 
 mod api;
 mod calls;
+mod channel;
 mod logger;
 mod registry;
 mod resources;
@@ -24,9 +25,10 @@ mod target;
 mod wait;
 mod world;
 
+pub use channel::{ChannelCall, ChannelRead, ReadLength, ReadUnit};
 pub use registry::FunctionKind;
 pub use resources::ScriptResources;
 pub use run::{ScriptResult, ScriptRun, ScriptStep};
 pub use scripts::{ScriptFailure, Scripts};
-pub use target::{ScriptSide, ScriptTarget, VisitAll};
+pub use target::{ChannelState, ScriptChannels, ScriptSide, ScriptTarget, VisitAll};
 pub use wait::{ReceiveAmount, ScriptJob, ScriptReply, ScriptWait};

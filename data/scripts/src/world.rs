@@ -69,6 +69,10 @@ pub(crate) struct Classes {
     pub applet_http: LuaReference,
     pub applet_tcp: LuaReference,
     pub reply: LuaReference,
+    /// `txn.req`.
+    pub request_channel: LuaReference,
+    /// `txn.res`.
+    pub response_channel: LuaReference,
     /// The methods of `txn`, behind its fields.
     pub txn_methods: LuaReference,
 }

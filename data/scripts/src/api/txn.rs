@@ -26,8 +26,6 @@ pub(super) const METHODS: &[ApiMember] = &[
 
 /// Members that are not there yet.
 const NOT_YET: &[&str] = &[
-    "req",
-    "res",
     "get_priv",
     "set_priv",
     "get_headers",
@@ -70,6 +68,8 @@ fn index(call: &ApiCall<'_>) -> ApiResult {
         b"c" => classes.converters,
         b"sc" => classes.string_converters,
         b"http" => classes.http,
+        b"req" => classes.request_channel,
+        b"res" => classes.response_channel,
         _ => match NOT_YET.iter().find(|known| known.as_bytes() == name) {
             Some(known) => return Err(Misuse::text(format!("TXN.{known} is not implemented yet"))),
             None => return call.results(1),

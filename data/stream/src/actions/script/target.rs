@@ -10,6 +10,7 @@ use weir_scripts::{
     ScriptReply, ScriptResult, ScriptRun, ScriptSide, ScriptStep, ScriptTarget, Scripts, VisitAll,
 };
 
+use super::channel::{ChannelWait, relay_meanwhile};
 use crate::actions;
 use crate::deadlines::{Waits, While};
 use crate::drive::DriveStep;
@@ -52,25 +53,50 @@ pub(crate) async fn act(
         ScriptRun::of_action(&scripts, weir_sched::worker_index(), name, arguments, stream)
     });
     let Some(mut run) = run else { return Ok(ScriptResult::Continue) };
+    let mut call = None;
     let ended = stream
         .drive(
-            While::until(Tick::NEVER),
-            |stream, _| loop {
-                match run.step(Some(stream)) {
-                    ScriptStep::Ended(result) => return Ok(DriveStep::Done(result)),
-                    ScriptStep::Pause => return Ok(DriveStep::Wait(YIELD)),
-                    ScriptStep::Wait(at) => return Ok(DriveStep::Wait(waits_until(stream, at, during)?)),
-                    ScriptStep::Receive(..) | ScriptStep::Send(_) | ScriptStep::Answer(_) => {
-                        run.refuse("an action has no client of its own");
-                    }
-                }
-            },
-            |_, _, _| Ok(ScriptResult::Continue),
+            While::Bodies,
+            |stream, _| advance(stream, &mut run, &mut call, during),
+            |stream, by, _| Err(StreamError::close(by, stream.phase)),
         )
         .await;
     stream.response.body.resume_at(None);
     ended
 }
+
+/// Lets an action go on, until it has ended or waits. `call` is its call that waits for a channel.
+fn advance(
+    stream: &mut Stream,
+    run: &mut ScriptRun,
+    call: &mut Option<ChannelWait>,
+    during: During,
+) -> PhaseResult<DriveStep<ScriptResult>> {
+    for _ in 0..MOST_CALLS {
+        if let Some(waiting) = call {
+            if let Some(waits) = waiting.advance(stream, run, during)? {
+                return relay_meanwhile(stream, waits, during).map(DriveStep::Wait);
+            }
+            *call = None;
+        }
+        match run.step(Some(stream)) {
+            ScriptStep::Ended(result) => return Ok(DriveStep::Done(result)),
+            ScriptStep::Pause => return Ok(DriveStep::Wait(YIELD)),
+            ScriptStep::Wait(at) => {
+                let waits = waits_until(stream, at, during)?;
+                return relay_meanwhile(stream, waits, during).map(DriveStep::Wait);
+            }
+            ScriptStep::Channel(side, waiting) => *call = Some(ChannelWait::new(side, waiting)),
+            ScriptStep::Receive(..) | ScriptStep::Send(_) | ScriptStep::Answer(_) => {
+                run.refuse("an action has no client of its own");
+            }
+        }
+    }
+    Ok(DriveStep::Wait(YIELD))
+}
+
+/// After so many calls that ended at once, other tasks run.
+const MOST_CALLS: u32 = 32;
 
 /// A wait of a script until a time, or until something wakes the task. Neither side can time out meanwhile.
 pub(super) fn waits_until(stream: &mut Stream, at: Tick, during: During) -> PhaseResult<Waits> {
