@@ -12,7 +12,7 @@ DIFFERENCES = {
     "path error": "a path that cannot be decoded safely is the client's fault, so 400 is as right as HAProxy's 500",
     # Bodies.
     "length required": "HAProxy answers 400 to a body of unknown length above its buffer; 411 says what the client has to do",
-    "upload not read": "HAProxy may answer 502, close the client's connection or log an abort where an application answers, and does not read",
+    "upload not read": "HAProxy may answer 502, close the client's connection or wait where an application answers, and does not read",
     # Responses.
     "unfinished head": "HAProxy waits for timeout server where STDOUT ends inside the head; weir answers 502 at once",
     "status": "HAProxy forwards a Status that no client can parse, or takes it for 200; weir answers 502",

@@ -9,7 +9,7 @@ import pytest
 
 from lib.fastcgi import BEGIN, OK, PARAMS, STDIN, STDOUT, Application, record
 from lib.fcgi_world import read_answer
-from lib.http2 import DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PREFACE, RESET, SETTINGS, field, frame, frames
+from lib.http2 import ACK, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PREFACE, RESET, SETTINGS, WINDOW, field, frame, frames
 from lib.needs import installed
 from lib.program import free_port, wait_until
 
@@ -140,6 +140,16 @@ def output(talk, request):
     talk.send(record(STDOUT, request.number))
 
 
+def exact(talk, request):
+    """All output. Its length says that it is complete."""
+    talk.stdout(request, b"Content-Length: 2\r\n\r\nok")
+
+
+def resets(talk, request):
+    """Resets the connection."""
+    talk.reset()
+
+
 def pause(talk, request):
     """Lets the program see each step by itself."""
     time.sleep(0.2)
@@ -165,7 +175,7 @@ def established(port):
 @pytest.mark.parametrize("app", ["option keep-conn", "option mpxs-conns\n    option max-reqs 10"])
 @pytest.mark.parametrize("steps", [
     pytest.param((output, ends, unread), id="end_request"), pytest.param((output, pause, ends, unread), id="a_late_end_request"),
-    pytest.param((output, pause), id="a_close"), pytest.param((output, ends), id="end_request_and_a_close")])
+    pytest.param((output, ends), id="end_request_and_a_close")])
 def test_an_answer_to_an_upload_that_filled_the_socket(build, app, steps):
     """Nothing waits for the application to read on."""
     world = build(Application(answers_late(*steps), early=True)).serve(app=app, server_timeout="3s")
@@ -177,6 +187,23 @@ def test_an_answer_to_an_upload_that_filled_the_socket(build, app, steps):
     # The connection of the upload carries no other request, and is closed. That of the next one may be kept.
     assert [request.connection for request in world.application.requests] == [1, 2]
     assert wait_until(lambda: established(world.application.port) < 2, 1)
+
+
+@pytest.mark.parametrize("app", ["option keep-conn", "option mpxs-conns\n    option max-reqs 10"])
+@pytest.mark.parametrize("steps", [
+    pytest.param((output,), id="the_end_of_output"), pytest.param((output, pause), id="the_end_of_output_and_a_late_close"),
+    pytest.param((exact,), id="the_length"), pytest.param((exact, pause), id="the_length_and_a_late_close"),
+    pytest.param((exact, pause, resets), id="the_length_and_a_reset")])
+def test_an_application_answers_an_upload_and_closes_without_end_request(build, app, steps):
+    """The response is complete, and the client's connection goes on after the rest of its upload."""
+    world = build(Application(answers_late(*steps), early=True)).serve(app=app, server_timeout="3s")
+    if world.differs("upload not read"):
+        # It has the same result most of the time.
+        return
+    assert upload_without_a_reader(world) == [200, 200]
+    assert [world.logged(count).flags for count in (1, 2)] == ["SL--", "----"]
+    assert (world.stat("b", "s", "eresp"), world.stat("b", "s", "srv_abrt")) == ("1", "1")
+    assert [request.connection for request in world.application.requests] == [1, 2]
 
 
 # Unknown lengths.
@@ -259,6 +286,41 @@ def test_expect_100_continue(build):
     assert world.application.last.body == b"hello" and "HTTP_EXPECT" not in world.application.last.params
 
 
+def moments(world):
+    """The milliseconds of the last stream of `show timeline`, by their text."""
+    lines = world.command("show timeline").strip().splitlines()
+    found = [line.split(None, 1) for line in lines if line.startswith("  ") and line.split()[0].startswith("+")]
+    return {text: int(at[1:]) for at, text in found}
+
+
+def test_show_timeline_has_the_wait_for_a_body(build):
+    world = build(Application(b"Status: 500\r\n\r\n")).serve()
+    if world.haproxy:
+        return
+    with world.connect() as client:
+        client.sendall(HEAD + b"Content-Length: 5\r\n\r\nhe")
+        time.sleep(0.3)
+        client.sendall(b"llo")
+        assert read_answer(client).status == 500
+    assert wait_until(lambda: moments(world))
+    seen = moments(world)
+    awaited, complete = (next(at for text, at in seen.items() if text.startswith(f"request {begin}")) for begin in ("head complete, its", "complete: "))
+    assert awaited < 200 and 250 <= complete - awaited < 2000 and seen["assigned to server s by random"] >= complete, seen
+
+
+def test_show_timeline_has_the_wait_for_a_body_that_does_not_come(build):
+    world = build().serve(frontend="timeout http-request 300ms")
+    if world.haproxy:
+        return
+    with world.connect() as client:
+        client.sendall(HEAD + b"Content-Length: 5\r\n\r\nhe")
+        assert read_answer(client).status == 408
+    assert wait_until(lambda: moments(world))
+    seen = moments(world)
+    assert seen["request head complete, its body is awaited"] < 200 and not any(text.startswith("request complete") for text in seen)
+    assert any(text.startswith("end: the client sent no complete request body in time") for text in seen), seen
+
+
 # HTTP/2.
 
 def curl(world, port, *arguments, data=b""):
@@ -338,6 +400,59 @@ def test_http2_streams_at_the_same_time(build):
                 break
     assert bodies == {stream: str(stream).encode() for stream in range(1, 60, 2)}
     assert len(world.application.conversations) < 30
+
+
+def test_an_application_answers_an_http2_upload_and_closes_without_end_request(build):
+    """The stream ends with its response, then a reset says that the rest is not needed (RFC 9113, 8.1). Other streams go on."""
+    world, port = build(Application(answers_late(exact, pause), early=True)), free_port()
+    world.serve(frontend=f"bind 127.0.0.1:{port} proto h2", server_timeout="3s")
+    with world.connect(port=port) as client:
+        seen = Http2Upload(client, LARGE).run()
+    assert seen[:3] == [(HEADERS, 1, False), (DATA, 1, True), (RESET, 1, 0)] and seen[-1] == (DATA, 3, True)
+    assert world.logged(1).flags == "SL--" and world.logged(2).flags == "----"
+    assert (world.stat("b", "s", "eresp"), world.stat("b", "s", "srv_abrt")) == ("1", "1")
+
+
+class Http2Upload:
+    """A client that uploads on stream 1 while its windows last, and sends a request on stream 3 once stream 1 is over."""
+
+    def __init__(self, client, size):
+        self.client, self.left, self.windows, self.seen, self.over = client, size, {0: 65535, 1: 65535}, [], False
+
+    def run(self):
+        """The frames that arrive up to the end of stream 3: kind, stream, and whether it ends the stream or the error code."""
+        self.client.sendall(PREFACE + frame(SETTINGS) + frame(HEADERS, END_HEADERS, 1, self.head("POST", "/up")))
+        for kind, flags, stream, payload in frames(self.client, 10):
+            self.see(kind, flags, stream, payload)
+            if self.seen and self.seen[-1] == (DATA, 3, True):
+                break
+            self.upload()
+        return self.seen
+
+    def head(self, method, path):
+        fields = [(":method", method), (":scheme", "http"), (":path", path), (":authority", "x")]
+        fields += [("content-length", str(self.left))] if method == "POST" else []
+        return b"".join(field(name, value) for name, value in fields)
+
+    def see(self, kind, flags, stream, payload):
+        number = int.from_bytes(payload[:4], "big")
+        if kind == WINDOW:
+            self.windows[stream] = self.windows.get(stream, 0) + number
+        elif kind == SETTINGS and not flags & ACK:
+            sizes = [payload[at:at + 6] for at in range(0, len(payload), 6)]
+            self.windows[1] += sum(int.from_bytes(size[2:], "big") - 65535 for size in sizes if size[:2] == b"\0\4")
+        elif kind in (HEADERS, DATA):
+            self.seen.append((kind, stream, bool(flags & END_STREAM)))
+        elif kind == RESET and not self.over:
+            self.over = True
+            self.seen.append((kind, stream, number))
+            self.client.sendall(frame(HEADERS, END_STREAM | END_HEADERS, 3, self.head("GET", "/next")))
+
+    def upload(self):
+        while not self.over and (size := min(16384, self.left, *self.windows.values())) > 0:
+            self.left -= size
+            self.windows = {stream: window - size for stream, window in self.windows.items()}
+            self.client.sendall(frame(DATA, 0 if self.left else END_STREAM, 1, bytes(size)))
 
 
 # Applications that do not read.

@@ -1,4 +1,5 @@
 """Connections to applications: kept, closed, shared by several requests, and their limits by configuration and GET_VALUES."""
+import re
 import threading
 import time
 
@@ -345,3 +346,84 @@ def test_silence_on_get_values_is_a_connection_that_times_out(build):
     began = time.monotonic()
     assert world.ask("/x").status in world.want({502, 503, 504}, {503}, "values")
     assert time.monotonic() - began < 4
+
+
+# Runtime API.
+
+def held(build, **places):
+    """A world with a request, the beginning of its response, and a function that ends it."""
+    gate = threading.Event()
+
+    def answer(talk, request):
+        talk.stdout(request, TYPE + b"half")
+        gate.wait(5)
+        return b""
+    world = build(Application(answer, concurrent=True)).serve(**places)
+    asking = threading.Thread(target=world.ask, args=("/x",))
+    asking.start()
+    world.application.wait_for(1)
+
+    def end():
+        gate.set()
+        asking.join()
+    return world, end
+
+
+def test_show_sess_has_the_request_on_its_connection(build):
+    world, end = held(build)
+    assert wait_until(lambda: re.search(r"mux=fcgi", world.command("show sess all"), re.I))
+    text = world.command("show sess all")
+    if not world.haproxy:
+        assert re.search(r"scb=\(fd=\d+ in=0\) mux=fcgi stream=1 in=0 output_ended=0 ended=0 waits=none "
+                         r"connection=\(requests=1 draining=0 ended=0 out=0 direct=1 withheld=0 leaving=0\)\n", text), text
+    end()
+
+
+def test_bs_debug_str_names_the_connection(build):
+    world = build().serve(frontend='http-after-response set-header x "%[bs.debug_str(3)]|%[bs.id]"', backend=ALWAYS)
+    if world.haproxy:
+        return
+    shown = [world.ask("/x").field("x") for _ in range(2)]
+    assert re.fullmatch(r"stream=1 ended=\d in=\d+ out=0 complete=0 body_ended=1 mux=fcgi requests=1 .*leaving=0\|1", shown[0]), shown
+
+
+def test_trace_fcgi(build):
+    """All records of a request, their general events, and their content."""
+    world = build(Application(TYPE + b"hello", values={"FCGI_MPXS_CONNS": "0"}))
+    world.serve(backend=ALWAYS, app="option get-values")
+    if world.haproxy:
+        return
+    for words in ("sink buf0", "level developer", "verbosity complete", "start now"):
+        assert not world.command(f"trace fcgi {words}").strip()
+    assert world.ask("/x", "Content-Length: 5", method="POST", body=b"body!").status == 200
+    lines = []
+
+    def is_over():
+        lines[:] = re.findall(r"\|fcgi\|(.*)\n", world.command("show events buf0"))
+        return any("END_REQUEST" in line for line in lines)
+    assert wait_until(is_over)
+    names = [re.match(r"\d\|(\w+)\] be=b ", line)[1] for line in lines]
+    want = ["fconn_new", "tx_get_values", "fconn_send", "fconn_recv", "rx_get_values", "fstrm_new", "tx_begin_request", "tx_params", "tx_stding",
+            "fconn_send", "fconn_recv", "rx_stdout", "rx_stdout", "rx_end_req"]
+    rest = iter(names)
+    assert all(name in rest for name in want), names
+    text = "\n".join(lines)
+    for part in ("sent STDIN [1] length=5 end ", 'payload="body!"', "received STDOUT [1] length=0 end", "END_REQUEST [1] exit=0 state=RequestComplete",
+                 "(requests=1 draining=0 ", 'payload="Content-Type: a/b', "received the limits: requests=1 "):
+        assert part in text, text
+    # An event counts as the general one, too.
+    world.command("trace fcgi event none")
+    world.command("trace fcgi event +rx_eoi")
+    assert world.ask("/y").status == 200
+    assert wait_until(lambda: len(re.findall(r"rx_stdout\] .* length=0 end", world.command("show events buf0"))) == 2)
+    assert world.command("show events buf0").count("fcgi|2|tx_params") == 1
+
+
+def test_trace_fcgi_reports_failures(build):
+    world = build(Application(lambda talk, request: talk.reset())).serve()
+    if world.haproxy:
+        return
+    for words in ("sink buf0", "level error", "start now"):
+        world.command(f"trace fcgi {words}")
+    assert world.ask("/x").status == 502
+    assert re.search(r"fcgi\|0\|fconn_err\] be=b connection failed: ", world.command("show events buf0"))

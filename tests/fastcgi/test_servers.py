@@ -6,6 +6,7 @@ import pytest
 
 from lib.fastcgi import OK, OVERLOADED, Application
 from lib.fcgi_world import dechunk
+from lib.origin import OK as HTTP_OK
 from lib.origin import Origin
 from lib.program import wait_until
 
@@ -76,6 +77,66 @@ def test_a_dead_server_beside_a_full_one_is_retried(build):
     assert [(line.server, line.status, line.retries) for line in (world.logged(1), world.logged(2))] == [("b/dead", 503, "3"), ("b/s", 200, "0")]
     counted = {name: [world.stat("b", name, column) for column in ("wretr", "wredis", "econ", "lbtot")] for name in ("s", "dead", "BACKEND")}
     assert counted == {"s": ["0", "0", "0", "1"], "dead": ["3", "0", "1", "1"], "BACKEND": ["3", "0", "1", "2"]}
+
+
+class Gated:
+    """Servers of both kinds that answer once `gate` is set."""
+
+    def __init__(self, build):
+        self.gate = threading.Event()
+        self.world = build(Application(lambda talk, request: self.gate.wait(5) and OK, concurrent=True))
+        self.origin = Origin(lambda request: self.gate.wait(5) and HTTP_OK)
+
+    def serve(self, kind, lines):
+        """A dead application beside a live server of this kind with maxconn 1, which has a request."""
+        live, proto = {"fcgi": ("{address}", "proto fcgi"), "http": (f"127.0.0.1:{self.origin.port}", "")}[kind]
+        self.world.serve(backend=lines + "\n    option redispatch 1\n    retries 3\n    use-server s if { path /held }",
+                         servers=f"server s {live} maxconn 1 {proto}\n    server dead 127.0.0.1:1 proto fcgi")
+        self.ask("/held")
+        assert wait_until(lambda: self.world.stat("b", "s", "scur") == "1")
+
+    def ask(self, path):
+        """Begins a request."""
+        threading.Thread(target=self.world.ask, args=(path,), daemon=True).start()
+
+    def results(self, count):
+        """Server, status and retries of these requests, without the held one."""
+        self.world.logged(count)
+        return [(line.server, line.status, line.retries) for line in self.world.requests_logged() if "/held" not in line.request]
+
+
+@pytest.mark.parametrize("kind", ["fcgi", "http"])
+@pytest.mark.parametrize("balance", ["roundrobin", "static-rr", "leastconn", "first"])
+def test_a_dead_server_is_used_again_while_the_others_are_full(build, kind, balance):
+    gated = Gated(build)
+    gated.serve(kind, f"balance {balance}")
+    gated.ask("/x")
+    assert gated.results(1) == [("b/dead", 503, "3")]
+    gated.gate.set()
+
+
+@pytest.mark.parametrize("kind", ["fcgi", "http"])
+@pytest.mark.parametrize("balance", ["random", "random(1)", "random(5)"])
+def test_with_random_draws_a_failed_request_waits_for_the_other_servers(build, kind, balance):
+    """HAProxy queues some requests before they reach the dead server."""
+    gated = Gated(build)
+    gated.serve(kind, f"balance {balance}")
+    for number in range(8):
+        gated.ask(f"/{number}")
+    assert wait_until(lambda: gated.world.stat("b", "BACKEND", "qcur") == "8")
+    gated.gate.set()
+    assert set(gated.results(9)) <= {("b/s", 200, "0"), ("b/s", 200, "+1")}
+
+
+@pytest.mark.parametrize("kind", ["fcgi", "http"])
+@pytest.mark.parametrize("balance", ["source", "hdr(Host)"])
+def test_with_a_consistent_hash_a_failed_request_waits_for_the_next_server(build, kind, balance):
+    gated = Gated(build)
+    gated.serve(kind, f"balance {balance}\n    hash-type consistent")
+    gated.ask("/x")
+    assert wait_until(lambda: gated.world.stat("b", "s", "qcur") == "1")
+    gated.gate.set()
+    assert set(gated.results(2)) <= {("b/s", 200, "0"), ("b/s", 200, "+1")}
 
 
 def test_redispatch_from_fastcgi_to_http(build, origin):

@@ -115,6 +115,7 @@ class Logged:
     flags: str
     retries: str
     times: str
+    request: str
 
 
 class World:
@@ -217,7 +218,7 @@ class World:
     def requests_logged(self):
         """The lines of requests so far, each a [`Logged`]."""
         found = [LINE.search(line) for line in list(self.log.lines)]
-        return [Logged(match["server"], int(match["status"]), match["flags"], match["retries"], match["times"]) for match in found if match]
+        return [Logged(**(match.groupdict() | {"status": int(match["status"])})) for match in found if match]
 
     def logged(self, count=1):
         """The line of the request with this number."""

@@ -6,15 +6,16 @@ import re
 import pytest
 
 from lib.program import run
+from lua.ready import is_ready
 from lua.rows import rows
 from lua.world import World
 
 
-def version_of(binary):
+def version_of(binary, is_reference):
     """"3.2" or "2.6" for HAProxy. "weir" for the program under test; it skips a build without Lua."""
     out = run(binary, "-vv")[1]
-    if found := re.match(r"HAProxy version (\d+\.\d+)", out):
-        return found[1]
+    if is_reference:
+        return re.match(r"HAProxy version (\d+\.\d+)", out)[1]
     if re.search(r"(?m)^Feature list :.* -LUA\b", out):
         pytest.skip("weir without Lua")
     return "weir"
@@ -23,8 +24,9 @@ def version_of(binary):
 @pytest.fixture(scope="session")
 def program(request):
     """The path of the program, and its version."""
-    path = os.path.abspath(request.config.getoption("haproxy") or request.getfixturevalue("binary"))
-    return path, version_of(path)
+    reference = request.config.getoption("haproxy")
+    path = os.path.abspath(reference or request.getfixturevalue("binary"))
+    return path, version_of(path, bool(reference))
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +51,16 @@ def observed(program):
 
 
 def pytest_ignore_collect(collection_path, config):
-    """The rows run with the reference program only, until weir has the members that most of them need."""
-    if collection_path.name in ("test_rows.py", "test_check.py") and not config.getoption("haproxy"):
+    """The checks of the rows themselves need the reference program, until weir has the members that most of them need."""
+    if collection_path.name == "test_check.py" and not config.getoption("haproxy"):
         return True
     return None
+
+
+def pytest_collection_modifyitems(config, items):
+    """With weir, the rows run that need no part of Lua that it lacks."""
+    if config.getoption("haproxy"):
+        return
+    waiting = [item for item in items if item.name.startswith("test_row[") and not is_ready(item.callspec.params["one"])]
+    config.hook.pytest_deselected(items=waiting)
+    items[:] = [item for item in items if item not in waiting]

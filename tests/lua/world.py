@@ -416,6 +416,9 @@ class World:
         ports = dict(self.ports, peer=self.peer.port, tls=self.tls.port, origin=self.origin.port)
         for name, port in ports.items():
             line = re.sub(rf"(?<!\d){port}(?!\d)", name.upper(), line)
+        if self.version == "weir" and line.startswith("server: "):
+            # Its httpclient has a name of its own, and ends the connection.
+            line = line.replace("\\nconnection: close", "").replace("\\nuser-agent: weir", "\\nuser-agent: HAProxy")
         return re.sub(r"0x[0-9a-f]{6,}", "0x?", line)
 
 

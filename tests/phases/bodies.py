@@ -18,8 +18,8 @@ CASES = [
     case("early_answer_to_head", "", "head :HTTP/1.1\\x20200\\x20OK\\r\\nContent-Length:\\x2010\\r\\n\\r\\n bytes=10 fin rest",
          ":HEAD\\x20/\\x20HTTP/1.1\\r\\nHost:x\\r\\nContent-Length:10\\r\\n\\r\\n head pause=50 ten rest", "200 FIN", "HEAD 10 FIN", "200 ---- 0 s 50"),
     # The client closes before the server has the complete request.
-    case("early_answer_closes", "", "head ok told close", "post three answer tell three rest", "200 2 FIN", "POST", "200 SD-- 0 s 51"),
-    case("early_answer_resets", "", "head ok told rst", "post three answer tell rest", "200 2 FIN", "POST", "200 SD-- 0 s 51"),
+    case("early_answer_closes", "", "head ok told close", "post three answer tell three rest", "200 2 FIN", "POST", "200 SL-- 0 s 51"),
+    case("early_answer_resets", "", "head ok told rst", "post three answer tell rest", "200 2 FIN", "POST", "200 SL-- 0 s 51"),
     case("early_answer_client_closes", "", "head bytes=3 ok rest", "post three answer fin rest", "200 2 FIN", "POST 3 FIN", "200 CL-- 0 s 51"),
     case("early_answer_client_resets", "", "head bytes=3 ok rest", "post three answer rst", "200 2", "POST 3 FIN", "200 CL-- 0 s 51"),
     case("early_answer_bad_chunk", "", "head ok rest", "postchunked answer :zz\\r\\n rest", "200 2 FIN", "POST FIN", "200 PL-- 0 s 51"),

@@ -1,6 +1,7 @@
 """Connections to agents: pooled, shared by pipelined exchanges, closed, checked and counted."""
 import collections
 import os
+import re
 import subprocess
 import threading
 
@@ -360,3 +361,40 @@ def test_first_connections_do_not_hold_slots_of_their_servers(build):
         # The first connection is opened to `a`, and found again, as `a` has a free slot.
         assert wait_until(lambda: [world.stat("agents", "a", column) for column in ("lbtot", "scur")] == ["2", "0"])
         assert [field(world.ask(f"/{number}"), "x") for number in range(3)] == ["|/0", "|/1", "|/2"]
+
+
+def test_show_sess_has_the_exchange_on_its_connection(build):
+    """The exchange is a stream beside the one that waits for it."""
+    world = build(Agent(script=hang_after_notify))
+    world.serve(timeout="2s")
+    with world.connect() as client:
+        client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert wait_until(lambda: world.agent.notifies)
+        text = world.command("show sess all")
+    if "mux=SPOP" in text:
+        # HAProxy's form.
+        return
+    assert re.search(r"backend=agents\n.*\n.*\n.*\n  scb=\(fd=\d+ in=0\) mux=spop stream=1 answered=0 "
+                     r"connection=\(exchanges=1 abandoned=0 begun=1 ready=1 places=100 out=0 leaving=0\)\n", text), text
+
+
+def test_trace_spop(build):
+    """The frames of an exchange, and their content."""
+    world = build(Agent(echo), differs="its lines have another form")
+    world.serve(frontend=SHOW)
+    for words in ("sink buf0", "level developer", "verbosity complete", "start now"):
+        assert not world.command(f"trace spop {words}").strip()
+    assert field(world.ask("/path"), "x") == "|/path"
+    text = world.command("show events buf0")
+    names = iter(re.findall(r"\|spop\|\d\|(\w+)\] be=agents ", text))
+    assert all(name in names for name in ("spop_strm_new", "tx_notify", "spop_conn_send", "spop_conn_recv", "rx_ack", "spop_strm_end")), text
+    assert re.search(r"sent NOTIFY \[1\] length=\d+ \(exchanges=1 .*/path\"", text) and re.search(r"received ACK \[1\] length=\d+ .*/path\"", text)
+
+
+def test_trace_spop_reports_failures(build):
+    world = build(Agent(script=hang_after_notify), differs="its lines have another form")
+    world.serve(timeout="50ms")
+    for words in ("sink buf0", "level user", "start now"):
+        world.command(f"trace spop {words}")
+    world.ask("/path")
+    assert wait_until(lambda: "spop_strm_err] be=agents [1] stream given up" in world.command("show events buf0"))

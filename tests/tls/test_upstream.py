@@ -140,6 +140,30 @@ backend v
     assert ("auto.example", None, "GET /w HTTP/1.1") not in good.seen, good.seen
 
 
+def test_show_timeline_has_the_fault_of_a_tls_session_with_a_server(binary, folder):
+    authority, other = Authority(folder), Authority(folder, "other")
+    good = SecureServer(authority.issue("back.example"))
+    plain, closes, refuses = (Once(answer) for answer in (b"HTTP/1.0 400 no\r\n\r\n", b"", b"\x15\x03\x03\0\x02\x02\x28"))
+    trust = f"ca-file {authority.certificate} no-sni-auto"
+    tls = "the TLS session with the server failed: "
+    cases = {
+        "untrusted": (good.port, f"ca-file {other.certificate} no-sni-auto", tls + "who issued the certificate is not trusted"),
+        "wronghost": (good.port, f"{trust} verifyhost two.example", tls + "the certificate is for another name"),
+        "plain": (plain.port, trust, tls + "the peer does not speak TLS"), "closes": (closes.port, trust, tls + "the peer went away"),
+        "refuses": (refuses.port, trust, tls + "the peer refused (HandshakeFailure)"),
+        "dead": (free_port(), trust, "the connection to the server failed: "),
+    }
+    stats = os.path.join(folder.path, "stats")
+    sections = "frontend f\n    bind 127.0.0.1:@port@\n    use_backend %[path,word(1,/)]\n" + "".join(
+        f"backend {name}\n    retries 0\n    server s 127.0.0.1:{port} ssl {words}\n" for name, (port, words, _) in cases.items())
+    with World(binary, folder, sections, extra=f"stats socket {stats} level admin") as world:
+        for name, (_, __, fault) in cases.items():
+            assert get(world.port, f"/{name}")[0] == 503
+            assert wait_until(lambda: ask(stats, f"show timeline proxy {name}").strip())
+            lines = ask(stats, f"show timeline proxy {name}").strip().splitlines()
+            assert lines[-2].strip().startswith(fault) and "end: the connection to the server failed" in lines[-1], lines
+
+
 def test_unsupported_check_proto_values_are_refused(binary, folder):
     """`check-proto` and `proto` that do not fit the check, and unknown protocols."""
     for option, words, message in (

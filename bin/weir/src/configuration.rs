@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileTypeExt;
+use std::sync::Arc;
 
 use weir_assemble::{LoadedConfiguration, Resolver, SystemResolver};
 use weir_config::features::FEATURES;
@@ -220,7 +221,8 @@ pub(crate) fn understood(sources: &SourceMap) -> Option<Config> {
 }
 
 fn parse(sources: &SourceMap, environment: Environment) -> LoadedConfiguration {
-    LoadedConfiguration::read(sources, &Disk { again: false }, &features(&feature_names()), environment)
+    let files = Arc::new(Disk { again: false });
+    LoadedConfiguration::read(sources, files, &features(&feature_names()), environment)
 }
 
 /// Faults outside the parser's scope: files of `ssl` lines, and names of hosts, users and groups.

@@ -16,6 +16,7 @@ pub mod level;
 pub mod line;
 pub mod modes;
 pub mod outcome;
+pub mod server_changes;
 pub mod session;
 pub mod target;
 

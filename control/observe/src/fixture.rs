@@ -187,7 +187,7 @@ pub(crate) fn read_only(text: &str) -> (ProcessRecord, Config) {
     let mut sources = SourceMap::new();
     sources.add("t.cfg", text.as_bytes().to_vec());
     let LoadedConfiguration { outcome, registry, patterns, token_keys, variable_names, .. } =
-        LoadedConfiguration::read(&sources, &Files, &StaticFeatures::default(), Environment::new());
+        LoadedConfiguration::read(&sources, Arc::new(Files), &StaticFeatures::default(), Environment::new());
     let messages: Vec<_> =
         outcome.diagnostics.iter().map(|diagnostic| diagnostic.classic_message(&sources)).collect();
     assert!(messages.is_empty(), "{messages:?}");

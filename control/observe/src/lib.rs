@@ -33,6 +33,7 @@ mod process_target;
 mod proxy_target;
 pub mod pulse;
 pub mod record;
+mod script_process;
 mod session_target;
 mod statistics_page;
 mod statistics_source;
@@ -44,6 +45,7 @@ pub use checks::CheckedProcess;
 pub use master_view::MasterView;
 pub use ocsp_updates::OcspRenewals;
 pub use record::{CliSettings, CliSocket, FrontendSwitch, ProcessRecord, RecordedLimits};
+pub use script_process::LiveScripts;
 pub use statistics_page::StatisticsPage;
 
 use std::sync::atomic::AtomicBool;
@@ -96,6 +98,11 @@ impl LiveProcess {
             record
         });
         LiveProcess { instance: shared.expect("it was made with the record"), record }
+    }
+
+    /// The state itself. `None` while something else refers to it.
+    pub fn into_parts(self) -> Option<(Instance, ProcessRecord)> {
+        Some((Arc::into_inner(self.instance)?, Arc::into_inner(self.record)?))
     }
 
     /// A weak reference to this state.

@@ -12,6 +12,9 @@ use super::LiveProcess;
 /// Sends a log message as an email, if the proxy is configured for it.
 pub(super) fn send(live: &LiveProcess, proxy: &Proxy, level: MailLevel, text: &str) {
     let Some(alert) = &proxy.config.settings.mail_alert else { return };
+    if live.record.scripts.as_ref().is_some_and(|scripts| scripts.sends_mails()) {
+        return;
+    }
     let severity = match level {
         MailLevel::Alert => Severity::Alert,
         MailLevel::Notice => Severity::Notice,

@@ -12,7 +12,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_cli::target::{Later, OcspUpdate};
-use weir_client::{Client, Request, RequestFailure, RequestOutcome, Url};
+use weir_client::{
+    AnswerLimits, Client, Request, RequestFailure, RequestFields, RequestOutcome, RequestRoute, Url,
+};
 use weir_events::Level;
 use weir_expr::{WallTime, time};
 use weir_resolvers::Resolvers;
@@ -27,7 +29,8 @@ use weir_assemble::{ClientPlan, LiveTls, RenewalFault, RenewalSubject};
 #[derive(Debug)]
 pub struct OcspRenewals {
     /// The HTTP client for the requests.
-    pub client: Client,
+    pub client: Arc<Client>,
+    limits: AnswerLimits,
     delays: Delays,
     proxy: Option<SocketAddr>,
     state: Mutex<RenewalState>,
@@ -143,7 +146,8 @@ impl OcspRenewals {
     /// No scheduled updates. [`start`] starts the keeper.
     pub fn new(plan: &ClientPlan, tls: Option<Arc<LiveUpstream>>, resolvers: Arc<Resolvers>) -> Self {
         OcspRenewals {
-            client: plan.client(tls, resolvers),
+            client: Arc::new(plan.client(tls, resolvers)),
+            limits: plan.limits(),
             delays: Delays { least: plan.updates.least_delay.into(), most: plan.updates.most_delay.into() },
             proxy: plan.proxy,
             // Stale, so that the first `align` reads the certificates.
@@ -230,9 +234,9 @@ impl OcspRenewals {
 
     /// Queries the responder.
     async fn query(&self, subject: &RenewalSubject) -> Result<(OcspRequest, RequestOutcome), UpdateResult> {
-        let unfit = |why: &str| UpdateResult::of(HTTP_ERROR, why.to_owned());
         let responder = subject.responder.as_deref().unwrap_or_default();
-        let mut url = Url::parse(responder).map_err(unfit)?;
+        let mut url =
+            Url::parse(responder).map_err(|fault| UpdateResult::of(HTTP_ERROR, fault.to_string()))?;
         let (mut method, mut body) = ("GET", Vec::new());
         let in_path = subject.id.question_in_path();
         // A short OCSP request goes into the URL of a GET, where caches can use it (RFC 5019, 5).
@@ -241,9 +245,14 @@ impl OcspRenewals {
         } else {
             (method, body) = ("POST", subject.id.question());
         }
+        let mut fields = RequestFields::default();
+        if !body.is_empty() {
+            let _ = fields.add(b"content-type", b"application/ocsp-request");
+        }
         let proxy = self.proxy.filter(|_| !url.is_secure);
-        let request =
-            Request { method, url: &url, proxy, content_type: "application/ocsp-request", body: &body };
+        let route = &proxy.map_or(RequestRoute::Host, RequestRoute::Proxy);
+        let limits = self.limits;
+        let request = Request { method, url: &url, route, fields: &fields, body: &body, limits };
         let began_us = weir_sched::wall_us();
         let outcome = self.client.send(&request).await;
         Ok((OcspRequest { method, url, began_us }, outcome))
@@ -426,9 +435,10 @@ pub(super) fn request_now(
     if !weir_http::is_token(method.as_bytes()) {
         return Err("the method is not valid".to_owned());
     }
-    let (method, url) = (method.to_owned(), Url::parse(url)?);
+    let (method, url) = (method.to_owned(), Url::parse(url).map_err(|fault| fault.to_string())?);
     Ok(in_background(task, async move {
-        let request = Request { method: &method, url: &url, proxy: None, content_type: "", body: b"" };
+        let (route, fields, limits) = (&RequestRoute::Host, &RequestFields::default(), updates.limits);
+        let request = Request { method: &method, url: &url, route, fields, body: b"", limits };
         match updates.client.send(&request).await.answer {
             Ok(answer) => {
                 let mut text = Vec::new();
@@ -483,6 +493,7 @@ fn ending(failure: RequestFailure) -> (u16, &'static str) {
         RequestFailure::Broken(_) | RequestFailure::Cut => (502, "SH"),
         RequestFailure::NoAnswerInTime => (504, "sH"),
         RequestFailure::Malformed | RequestFailure::TooLarge => (502, "PH"),
+        RequestFailure::NoMemory => (502, "PR"),
     }
 }
 

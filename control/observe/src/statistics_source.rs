@@ -128,7 +128,7 @@ fn has_servers(proxy: &Proxy) -> bool {
     proxy.backend.as_ref().is_some_and(|backend| !backend.servers().is_empty())
 }
 
-fn frontend(proxy: &Proxy, row: &mut StatsRow) {
+pub(super) fn frontend(proxy: &Proxy, row: &mut StatsRow) {
     let now_ms = now_ms();
     let counters = &proxy.frontend_counters;
     row.begin(StatsObject::Frontend, &head(proxy, has_servers(proxy)), 0, "");
@@ -178,7 +178,7 @@ fn frontend_status(proxy: &Proxy) -> &'static str {
     }
 }
 
-fn listener(proxy: &Proxy, listener: &Listener, row: &mut StatsRow) {
+pub(super) fn listener(proxy: &Proxy, listener: &Listener, row: &mut StatsRow) {
     row.begin(StatsObject::Listener, &head(proxy, has_servers(proxy)), listener.id, &listener.name);
     fill(row, &columns(row, StatsObject::Listener, proxy), &listener.counters);
     let limit = listener.bind.options.maxconn;
@@ -191,6 +191,11 @@ fn listener(proxy: &Proxy, listener: &Listener, row: &mut StatsRow) {
         row.set(StatsField::Addr, names::of_listener(address).as_str());
         row.set_with(StatsField::Proto, || names::protocol(address));
     }
+}
+
+/// The row of one server.
+pub(super) fn server(instance: &Instance, proxy: &Proxy, server: &Server, row: &mut StatsRow) {
+    ServerRows::new(instance, proxy, row).fill(server, true, row);
 }
 
 /// Data shared by all server rows of a backend.
@@ -520,7 +525,7 @@ fn shown_weight(server: &Server, now_ms: u64) -> u32 {
     weight::displayed(weight::effective(server.user_weight(), server.ramp(now_ms)))
 }
 
-fn backend(proxy: &Proxy, backend: &weir_backend::Backend, row: &mut StatsRow) {
+pub(super) fn backend(proxy: &Proxy, backend: &weir_backend::Backend, row: &mut StatsRow) {
     let now_ms = now_ms();
     let status = std::cell::LazyCell::new(|| backend.status(now_ms));
     let has_servers = !backend.servers().is_empty();

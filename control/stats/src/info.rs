@@ -182,6 +182,16 @@ impl InfoRow {
         self.cells.value(field as usize)
     }
 
+    /// Calls `each` with the name and the value of each field that has one.
+    pub fn each(&self, mut each: impl FnMut(&str, FieldValue<'_>)) {
+        for (index, row) in INFO_FIELDS.iter().enumerate() {
+            let value = self.cells.value(index);
+            if value != FieldValue::Empty {
+                each(row.name, value);
+            }
+        }
+    }
+
     /// The value as text. Empty for a number.
     pub fn text(&self, field: InfoField) -> &str {
         match self.value(field) {

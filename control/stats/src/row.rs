@@ -374,6 +374,16 @@ impl StatsRow {
         self.cells.value(field as usize)
     }
 
+    /// Calls `each` with the name and the value of each field that has one.
+    pub fn each(&self, mut each: impl FnMut(&str, FieldValue<'_>)) {
+        for field in StatsField::ALL {
+            let value = self.value(*field);
+            if value != FieldValue::Empty {
+                each(field.decl().name, value);
+            }
+        }
+    }
+
     /// The value as text. Empty for a number.
     #[inline]
     pub fn text(&self, field: StatsField) -> &str {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use weir_client::{Client, ClientSettings, HostResolution};
+use weir_client::{AnswerLimits, Client, ClientSettings, HostResolution};
 use weir_model::{Config, HttpClient, OcspUpdates, Resolvers as Section};
 use weir_resolvers::Resolvers;
 use weir_tls::LiveUpstream;
@@ -66,14 +66,17 @@ impl ClientPlan {
         if errors.is_empty() { Ok(plan) } else { Err(errors) }
     }
 
+    /// The bounds of responses to requests of the process itself and of operators.
+    pub fn limits(&self) -> AnswerLimits {
+        AnswerLimits::within(self.buffer_size, ANSWER_MS)
+    }
+
     /// The client for these settings.
     pub fn client(&self, tls: Option<Arc<LiveUpstream>>, resolvers: Arc<Resolvers>) -> Client {
         let prefers_ipv4 = self.said.prefers_ipv4;
         Client::new(ClientSettings {
             retries: self.said.retries,
             connect_ms: milliseconds(self.said.connect_timeout),
-            answer_ms: ANSWER_MS,
-            largest_answer: self.buffer_size,
             tls,
             naming: self.section.clone().map(|section| HostResolution { resolvers, section, prefers_ipv4 }),
         })

@@ -25,8 +25,13 @@ impl Resolver for NoNames {
 pub(crate) fn config(text: &str) -> Config {
     let mut sources = SourceMap::new();
     sources.add("t.cfg", text.as_bytes().to_vec());
-    let outcome =
-        LoadedConfiguration::read(&sources, &NoFiles, &StaticFeatures::default(), Environment::new()).outcome;
+    let outcome = LoadedConfiguration::read(
+        &sources,
+        Arc::new(NoFiles),
+        &StaticFeatures::default(),
+        Environment::new(),
+    )
+    .outcome;
     let faults: Vec<_> = outcome.diagnostics.iter().map(|fault| fault.classic_message(&sources)).collect();
     assert!(faults.is_empty(), "{faults:?}");
     outcome.config

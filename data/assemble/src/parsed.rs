@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_config::{ConfigOutcome, Inputs};
 use weir_expr::{Loader, PatternStore, Registry, TokenKeys, VariableNames};
 use weir_model::MAX_THREADS;
-use weir_scripts::{ScriptResources, Scripts};
+use weir_scripts::{ProcessLink, ScriptResources, Scripts};
 use weir_stream::KEYWORDS;
 use weir_syntax::{ConditionContext, Environment, SourceMap};
 use weir_vocabulary::fetch::FETCHES;
@@ -29,7 +29,7 @@ impl LoadedConfiguration {
     /// Parses these files. `loader` reads the files that they refer to. `.if` tests the `conditions`.
     pub fn read(
         sources: &SourceMap,
-        loader: &dyn Loader,
+        loader: Arc<dyn Loader + Send + Sync>,
         conditions: &dyn ConditionContext,
         environment: Environment,
     ) -> LoadedConfiguration {
@@ -42,12 +42,14 @@ impl LoadedConfiguration {
                 patterns: Arc::clone(&patterns),
                 token_keys: TokenKeys::new(),
                 variables: Arc::clone(&variable_names),
+                files: Arc::clone(&loader),
+                process: ProcessLink::default(),
             },
             usize::from(MAX_THREADS),
         ));
         let inputs = Inputs {
             sources,
-            loader,
+            loader: &*loader,
             registry: &registry,
             keywords: &KEYWORDS,
             patterns: &patterns,

@@ -63,6 +63,8 @@ pub struct TlsBuilder {
     renewals: Renewals,
     /// TLS settings of the internal HTTP client.
     client: Option<Arc<LiveUpstream>>,
+    /// The settings of the sockets of scripts.
+    sockets: Option<Arc<LiveUpstream>>,
     /// `tune.ssl.cachesize`.
     cache_size: usize,
     /// `tune.ssl.ssl-ctx-cache-size`.
@@ -151,6 +153,7 @@ impl TlsBuilder {
             sessions: None,
             renewals: Renewals::of(global),
             client: None,
+            sockets: None,
             cache_size: global.tls.sessions as usize,
             generated: global.tls.generated_certificates as usize,
             lifetime: global.tls.session_lifetime.as_secs(),

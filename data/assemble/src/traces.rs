@@ -21,6 +21,8 @@ static SOURCES: &[&TraceSource] = &[
     &weir_stream::trace::SESSION,
     &weir_stream::trace::STREAM,
     &weir_mux::trace::H2,
+    &weir_mux::application::FCGI,
+    &weir_mux::agent::SPOP,
     &weir_stream::trace::H1,
     &weir_stream::trace::PT,
     &APPLET,

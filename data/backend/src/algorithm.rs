@@ -20,6 +20,8 @@ pub(crate) struct AlgorithmDecl {
     pub(crate) orders_by_load: bool,
     /// Whether the algorithm depends on observed traffic.
     pub(crate) weighs_traffic: bool,
+    /// Whether a request waits for the other servers while they are full, instead of using the server to avoid.
+    pub(crate) waits_for_others: bool,
     /// Whether the algorithm, with this numeric argument, compares the servers' request counts. All workers must then use
     /// shared counts.
     pub(crate) compares_load: fn(number: Option<u32>) -> bool,
@@ -53,6 +55,7 @@ impl AlgorithmDecl {
             weights: WeightUse::Live,
             orders_by_load: false,
             weighs_traffic: false,
+            waits_for_others: false,
             compares_load: |_| false,
         }
     }
@@ -93,6 +96,11 @@ impl AlgorithmDecl {
 
     pub(crate) const fn weighs_traffic(mut self) -> Self {
         self.weighs_traffic = true;
+        self
+    }
+
+    pub(crate) const fn waits_for_others(mut self) -> Self {
+        self.waits_for_others = true;
         self
     }
 

@@ -460,7 +460,8 @@ impl Backend {
         let Some(itself) = self.itself.upgrade() else { return Choice::None };
         let stays = sticky || (self.shared.settings.persist && self.shared.settings.redispatch == 0);
         let sticky = stays && queue != QueueOf::Backend;
-        let waiter = Arc::new(Waiter::new(wake(), sticky));
+        let waits_for_others = self.shared.algorithm.waits_for_others && queue == QueueOf::Backend;
+        let waiter = Arc::new(Waiter::new(wake(), sticky, input.avoid.filter(|_| waits_for_others)));
         let order = lb_state.enqueue(queue, input, Arc::clone(&waiter));
         let mut woken = Vec::new();
         lb_state.hand_out_at(queue, &mut woken);
@@ -487,7 +488,7 @@ impl WaiterQueues for Backend {
 
     fn abandon(&self, queue: QueueOf, order: QueuePosition, waiter: &Waiter) {
         let mut lb_state = self.lb_state.lock();
-        if lb_state.leave(queue, order) {
+        if lb_state.leave(queue, order, waiter) {
             return;
         }
         drop(lb_state);

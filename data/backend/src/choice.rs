@@ -11,7 +11,8 @@ pub struct ChooseInput {
     /// The hash of the balancing key (see [`crate::hash`]). `None` if the algorithm does not use a key or the request does
     /// not contain it. Servers then take turns.
     pub hash: Option<u32>,
-    /// A server to avoid if another one is usable (redispatch).
+    /// A server to avoid if another one is usable (redispatch). With `balance random` and `latency` a full one is usable: the request
+    /// waits for it.
     pub avoid: Option<ServerKey>,
     /// A server to take if it has room and an empty queue (`option prefer-last-server`).
     pub prefer: Option<ServerKey>,

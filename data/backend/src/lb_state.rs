@@ -256,7 +256,8 @@ impl LbState {
 
     /// Counts a change of a server with the previous standing `before` and computes the members. A large backend computes
     /// them once for all changes within some milliseconds, because the computation takes longer than a request may wait and
-    /// thousands of servers may change at once. True if the members were computed now.
+    /// thousands of servers may change at once. True if free slots of all members must be handed out: the members were computed now,
+    /// or requests that avoid the last usable server may not do so any more.
     ///
     /// Until then, choices are made under the lock from the previous members and skip departed servers. This is not possible
     /// when other servers take over.
@@ -282,7 +283,7 @@ impl LbState {
         let step = self.ramp_step(server, now_ms);
         self.ramp_step_ms = self.ramp_step_ms.into_iter().chain(step).min();
         self.show_usable();
-        false
+        self.shared.has_one_usable() && self.queue.has_avoiding()
     }
 
     /// Postpones the computation of the members. Choices are made under the lock until then.
@@ -719,8 +720,8 @@ impl LbState {
     }
 
     /// Leaves a queue. False if the waiter was already removed.
-    pub(crate) fn leave(&mut self, queue: QueueOf, order: QueuePosition) -> bool {
-        let left = self.queue_at(queue).remove(order);
+    pub(crate) fn leave(&mut self, queue: QueueOf, order: QueuePosition, waiter: &Waiter) -> bool {
+        let left = self.queue_at(queue).remove(order, waiter);
         self.note_length(queue);
         left
     }
@@ -755,17 +756,19 @@ impl LbState {
         let Some(server) = self.server(key).cloned() else { return };
         let is_member = self.takes_visitors(&server);
         let limit = self.slot_limit(&server);
+        // The only usable server serves those that would avoid it, too.
+        let avoided = (!self.shared.has_one_usable()).then_some(key);
         // Each iteration shortens a queue, so the loop terminates.
         while server.is_up() && server.served() < limit {
-            let own = self.slots[key.index()].queue.head();
-            let shared = if is_member { self.queue.head() } else { None };
-            let queue = match (own, shared) {
+            let own = self.slots[key.index()].queue.head(None);
+            let shared = if is_member { self.queue.head(avoided) } else { None };
+            let (queue, head) = match (own, shared) {
                 (None, None) => return,
-                (Some(own), Some(shared)) if shared < own => QueueOf::Backend,
-                (None, Some(_)) => QueueOf::Backend,
-                (Some(_), _) => QueueOf::Server(key),
+                (Some(own), Some(shared)) if shared.order < own.order => (QueueOf::Backend, shared),
+                (None, Some(shared)) => (QueueOf::Backend, shared),
+                (Some(own), _) => (QueueOf::Server(key), own),
             };
-            let Some(waiter) = self.queue_at(queue).serve() else { return };
+            let Some(waiter) = self.queue_at(queue).serve(head) else { return };
             server.occupy();
             waiter.decide(&Decision::Granted(key));
             woken.push(waiter);

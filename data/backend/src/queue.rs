@@ -26,7 +26,8 @@
 //! (`weight::slot_limit`), so a server with waiters either serves a request, and its release hands out, or
 //! has room, and then the hand-out under the lock would have used it. Changes of limits, weights and states
 //! hand out before they give the lock back. A server that goes down sends its waiters to choose again, and
-//! the last one sends the backend's queue too (R169).
+//! the last one sends the backend's queue too (R169). The same is true of the servers that a request waits for while it
+//! avoids one. The only usable server cannot be avoided.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -113,6 +114,8 @@ pub(crate) struct Waiter {
     ahead: AtomicU32,
     /// Whether the request stays in its server's queue when the server goes down (`option persist`, `force-persist`).
     pub(crate) sticky: bool,
+    /// The server that must not serve the request, although it may have room.
+    avoid: Option<ServerKey>,
     wake: Box<dyn WakeWaiter>,
 }
 
@@ -128,8 +131,8 @@ const CHOOSE_AGAIN: u64 = 1;
 const GRANTED: u64 = 2;
 
 impl Waiter {
-    pub(crate) fn new(wake: Box<dyn WakeWaiter>, sticky: bool) -> Self {
-        Self { state: AtomicU64::new(UNDECIDED), ahead: AtomicU32::new(0), sticky, wake }
+    pub(crate) fn new(wake: Box<dyn WakeWaiter>, sticky: bool, avoid: Option<ServerKey>) -> Self {
+        Self { state: AtomicU64::new(UNDECIDED), ahead: AtomicU32::new(0), sticky, avoid, wake }
     }
 
     /// Sets the decision, under the lock. The wake-up follows after the lock is released.
@@ -157,29 +160,56 @@ impl Waiter {
 /// One queue. Its length is bounded by the number of streams that the process admits.
 #[derive(Default)]
 pub(crate) struct WaitQueue {
-    entries: BTreeMap<QueuePosition, (u64, Arc<Waiter>)>,
+    /// Waiters that any server may serve.
+    anyone: WaitersInOrder,
+    /// Waiters that avoid a server, by that server. Kept apart, so that a server finds its next waiter without looking at those.
+    avoiding: BTreeMap<ServerKey, WaitersInOrder>,
     /// How many waiters were served from this queue so far.
     served: u64,
 }
 
+/// Waiters, and how many were served when each joined.
+type WaitersInOrder = BTreeMap<QueuePosition, (u64, Arc<Waiter>)>;
+
 impl WaitQueue {
     pub(crate) fn insert(&mut self, order: QueuePosition, waiter: Arc<Waiter>) {
-        self.entries.insert(order, (self.served, waiter));
+        let waiters = match waiter.avoid {
+            Some(server) => self.avoiding.entry(server).or_default(),
+            None => &mut self.anyone,
+        };
+        waiters.insert(order, (self.served, waiter));
     }
 
-    pub(crate) fn remove(&mut self, order: QueuePosition) -> bool {
-        let Some((joined, waiter)) = self.entries.remove(&order) else { return false };
+    /// Takes out a waiter that gives up. False if it was already taken out.
+    pub(crate) fn remove(&mut self, order: QueuePosition, waiter: &Waiter) -> bool {
+        let Some((joined, _)) = self.take(order, waiter.avoid) else { return false };
         waiter.note_ahead(self.served - joined + 1);
         true
     }
 
-    pub(crate) fn head(&self) -> Option<QueuePosition> {
-        self.entries.first_key_value().map(|(order, _)| *order)
+    fn take(&mut self, order: QueuePosition, avoid: Option<ServerKey>) -> Option<(u64, Arc<Waiter>)> {
+        let Some(server) = avoid else { return self.anyone.remove(&order) };
+        let waiters = self.avoiding.get_mut(&server)?;
+        let taken = waiters.remove(&order);
+        if waiters.is_empty() {
+            self.avoiding.remove(&server);
+        }
+        taken
     }
 
-    /// Takes the head out, to be served.
-    pub(crate) fn serve(&mut self) -> Option<Arc<Waiter>> {
-        let (_, (joined, waiter)) = self.entries.pop_first()?;
+    /// The next waiter, without those that avoid `server`.
+    pub(crate) fn head(&self, server: Option<ServerKey>) -> Option<QueueHead> {
+        let of = |avoid, waiters: &WaitersInOrder| {
+            waiters.first_key_value().map(|(order, _)| QueueHead { order: *order, avoid })
+        };
+        let others = self.avoiding.iter().filter(|(avoided, _)| Some(**avoided) != server);
+        let others = others.filter_map(|(avoided, waiters)| of(Some(*avoided), waiters));
+        of(None, &self.anyone).into_iter().chain(others).min_by_key(|head| head.order)
+    }
+
+    /// Takes the next waiter out, to be served.
+    pub(crate) fn serve(&mut self, head: QueueHead) -> Option<Arc<Waiter>> {
+        let (joined, waiter) = self.take(head.order, head.avoid)?;
         self.served += 1;
         waiter.note_ahead(self.served - joined);
         Some(waiter)
@@ -188,23 +218,39 @@ impl WaitQueue {
     /// Takes out all waiters that are not sticky.
     pub(crate) fn evict(&mut self, into: &mut Vec<Arc<Waiter>>) {
         let served = self.served;
-        self.entries.retain(|_, (joined, waiter)| {
+        let mut keeps = |_: &QueuePosition, (joined, waiter): &mut (u64, Arc<Waiter>)| {
             if waiter.sticky {
                 return true;
             }
             waiter.note_ahead(served - *joined + 1);
             into.push(Arc::clone(waiter));
             false
-        });
+        };
+        self.anyone.retain(&mut keeps);
+        self.avoiding.values_mut().for_each(|waiters| waiters.retain(&mut keeps));
+        self.avoiding.retain(|_, waiters| !waiters.is_empty());
     }
 
     pub(crate) fn length(&self) -> u32 {
-        u32::try_from(self.entries.len()).unwrap_or(u32::MAX)
+        let avoiding: usize = self.avoiding.values().map(BTreeMap::len).sum();
+        u32::try_from(self.anyone.len() + avoiding).unwrap_or(u32::MAX)
+    }
+
+    /// Whether a waiter avoids a server.
+    pub(crate) fn has_avoiding(&self) -> bool {
+        !self.avoiding.is_empty()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.anyone.is_empty() && self.avoiding.is_empty()
     }
+}
+
+/// The next waiter of a queue for one server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QueueHead {
+    pub(crate) order: QueuePosition,
+    avoid: Option<ServerKey>,
 }
 
 impl Waiter {

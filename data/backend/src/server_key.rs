@@ -38,7 +38,8 @@ impl ServerKey {
     }
 
     /// Number of servers that used this slot before.
-    pub(crate) const fn generation(self) -> u32 {
+    #[must_use]
+    pub const fn generation(self) -> u32 {
         self.generation
     }
 

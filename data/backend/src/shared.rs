@@ -11,7 +11,7 @@ use crate::persistence::DynamicCookies;
 use crate::rotation::TurnCounter;
 use crate::server_key::ServerKey;
 use crate::settings::BackendSettings;
-use crate::sync::{AtomicU32, AtomicU64};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// The shared state of a backend.
 pub(crate) struct SharedBackend {
@@ -41,6 +41,11 @@ pub(crate) struct SharedBackend {
 }
 
 impl SharedBackend {
+    /// Whether only one server takes new visitors.
+    pub(crate) fn has_one_usable(&self) -> bool {
+        self.usable.load(Ordering::Relaxed) == 1
+    }
+
     /// `algorithm` is the declaration of the settings' algorithm.
     pub(crate) fn new(settings: BackendSettings, algorithm: &'static AlgorithmDecl) -> Self {
         Self {

@@ -417,3 +417,61 @@ fn a_returned_lease_still_names_its_server() {
     drop(first);
     assert_eq!(second.server().served(), 1);
 }
+
+/// HAProxy 3.2 does the same with `balance random`: a redispatched request does not use the failed server again.
+#[test]
+fn with_random_draws_a_redispatched_request_waits_for_the_other_servers() {
+    for algorithm in [BalanceAlgorithm::new("random").with(Some(2)), BalanceAlgorithm::new("latency")] {
+        let backend = backend(algorithm, vec![server("dead"), limited("live", 1)]);
+        let [dead, live] = ["dead", "live"].map(|name| key(&backend, name));
+        let held = backend.take(live, false, &at(0), || Bell::default().wake());
+        let avoiding = |avoid| ChooseInput { avoid: Some(avoid), ..at(0) };
+        let redispatch = |avoid| backend.choose(&avoiding(avoid), || Bell::default().wake());
+        let mut first = waiting(redispatch(dead));
+        let mut second = waiting(redispatch(dead));
+        // Requests that may use any server are not held up, neither now nor at the end of another one.
+        drop(lease(choose(&backend)));
+        assert_eq!(lease(redispatch(live)).server().name(), "dead");
+        assert_eq!((first.poll().is_none(), backend.queued()), (true, 2));
+        drop(lease(held));
+        assert_eq!(granted(&mut first).lease.server().name(), "live");
+        let slot = granted(&mut second);
+        // Behind the first one and the two that did not have to wait.
+        assert_eq!((slot.lease.server().name(), slot.positions.backend), ("live", 4));
+    }
+}
+
+/// With the other algorithms, a server to avoid is better than waiting. HAProxy 3.2 does the same.
+#[test]
+fn without_random_draws_a_redispatched_request_uses_the_failed_server_while_others_are_full() {
+    for word in ["roundrobin", "static-rr", "leastconn", "first"] {
+        let backend = backend(BalanceAlgorithm::new(word), vec![server("dead"), limited("live", 1)]);
+        let [dead, live] = ["dead", "live"].map(|name| key(&backend, name));
+        let _held = backend.take(live, false, &at(0), || Bell::default().wake());
+        let input = ChooseInput { avoid: Some(dead), ..at(0) };
+        let again = lease(backend.choose(&input, || Bell::default().wake()));
+        assert_eq!(again.server().name(), "dead", "{word}");
+    }
+}
+
+#[test]
+fn a_request_that_waits_for_other_servers_uses_the_last_one_that_is_left() {
+    // In a large backend, the change of one server does not look at all others.
+    for idle in [0, 300] {
+        let mut servers = vec![server("dead"), limited("live", 1)];
+        servers.extend((0..idle).map(|rank| ServerSettings { weight: 0, ..server(&format!("idle{rank}")) }));
+        let backend = backend(BalanceAlgorithm::new("random"), servers);
+        let [dead, live] = ["dead", "live"].map(|name| key(&backend, name));
+        let _held = backend.take(live, false, &at(0), || Bell::default().wake());
+        let redispatch = || {
+            let input = ChooseInput { avoid: Some(dead), ..at(0) };
+            backend.choose(&input, || Bell::default().wake())
+        };
+        let (mut waiter, quitter) = (waiting(redispatch()), waiting(redispatch()));
+        assert_eq!(quitter.give_up().backend, 1);
+        backend.change(live, ServerChange::State(RequestedState::Maintenance), 1).unwrap();
+        assert_eq!(granted(&mut waiter).lease.server().name(), "dead");
+        assert_eq!(lease(redispatch()).server().name(), "dead");
+        assert_eq!(backend.queued(), 0);
+    }
+}

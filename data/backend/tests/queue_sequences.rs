@@ -101,10 +101,19 @@ fn algorithm() -> impl Strategy<Value = BalanceAlgorithm> {
 struct World {
     backend: Arc<Backend>,
     leases: Vec<Lease>,
-    waiters: Vec<QueueEntry>,
+    waiters: Vec<QueuedRequest>,
     now_ms: u64,
     keys: Vec<ServerKey>,
     is_large: bool,
+    /// Whether requests wait for other servers than the one to avoid.
+    waits_for_others: bool,
+}
+
+/// A request in a queue.
+struct QueuedRequest {
+    entry: QueueEntry,
+    /// The server that must not serve it while there are others.
+    avoid: Option<ServerKey>,
 }
 
 /// With this many servers, changes are batched.
@@ -131,8 +140,9 @@ impl World {
         let settings =
             BackendSettings { algorithm, hash_type, full_connections: 4, outliers, ..Default::default() };
         let backend = with(settings, servers);
+        let waits_for_others = ["random", "latency"].contains(&backend.settings().algorithm.word());
         let keys = backend.servers().iter().take(SERVERS as usize).map(|server| server.key()).collect();
-        Self { backend, leases: Vec::new(), waiters: Vec::new(), now_ms: 0, keys, is_large }
+        Self { backend, leases: Vec::new(), waiters: Vec::new(), now_ms: 0, keys, is_large, waits_for_others }
     }
 
     fn run(&mut self, step: &Step) {
@@ -146,11 +156,11 @@ impl World {
                 let input =
                     ChooseInput { hash, avoid: avoid.map(key), priority, random: self.now_ms * 31, ..input };
                 let choice = backend.choose(&input, wake);
-                self.note(choice);
+                self.note(choice, input.avoid.filter(|_| self.waits_for_others));
             }
             Step::Take { server, sticky } => {
                 let choice = backend.take(key(server), sticky, &input, wake);
-                self.note(choice);
+                self.note(choice, None);
             }
             Step::Release(index) if index < self.leases.len() => drop(self.leases.swap_remove(index)),
             Step::Quit(index) if index < self.waiters.len() => drop(self.waiters.swap_remove(index)),
@@ -194,16 +204,16 @@ impl World {
         }
     }
 
-    fn note(&mut self, choice: Choice) {
+    fn note(&mut self, choice: Choice, avoid: Option<ServerKey>) {
         match choice {
             Choice::Server(lease) => self.leases.push(lease),
-            Choice::Wait(waiting) => self.waiters.push(waiting),
+            Choice::Wait(entry) => self.waiters.push(QueuedRequest { entry, avoid }),
             Choice::Full | Choice::None => {}
         }
     }
 
     fn poll(&mut self, index: usize) {
-        match self.waiters[index].poll() {
+        match self.waiters[index].entry.poll() {
             None => {}
             Some(outcome) => {
                 drop(self.waiters.swap_remove(index));
@@ -233,14 +243,23 @@ impl World {
             assert_eq!(server.served(), held as u32);
             if server.is_up() && server.served() == 0 {
                 assert_eq!(server.queued(), 0, "an idle server lets somebody wait");
-                if self.backend.queued() > 0 {
-                    assert!(!self.is_usable(server), "an idle server leaves the backend's queue alone");
+                if self.is_usable(server) {
+                    assert!(
+                        self.is_avoided_by_all(server),
+                        "an idle server leaves the backend's queue alone"
+                    );
                 }
             }
         }
         if self.backend.usable_servers() == 0 {
             assert_eq!(self.backend.queued(), 0, "somebody waits for nobody (R169)");
         }
+    }
+
+    /// Whether the backend's queue has only requests that wait for another usable server.
+    fn is_avoided_by_all(&self, server: &Server) -> bool {
+        let mut queued = self.waiters.iter().filter(|request| request.entry.server().is_none());
+        queued.all(|request| request.avoid == Some(server.key()) && self.backend.usable_servers() > 1)
     }
 
     fn is_usable(&self, server: &Server) -> bool {

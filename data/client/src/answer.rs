@@ -6,10 +6,11 @@ use weir_mux::Message;
 use weir_net::ConnectionFault;
 use weir_tls::Why;
 
-/// A response with its whole body.
+/// A response with its body.
 #[derive(Debug)]
 pub struct HttpAnswer {
     pub head: Message,
+    /// The whole body, unless the request [accepts a part](crate::AnswerLimits::accepts_part).
     pub body: Vec<u8>,
 }
 
@@ -41,9 +42,16 @@ pub enum RequestFailure {
     Malformed,
     /// The response is too large.
     TooLarge,
+    /// The memory of the process is short.
+    NoMemory,
 }
 
 impl RequestFailure {
+    /// Whether the server ended its response early, or was too slow.
+    pub(crate) fn is_of_server(self) -> bool {
+        !matches!(self, RequestFailure::TooLarge | RequestFailure::NoMemory)
+    }
+
     /// Whether the request cannot have reached a server, so a retry is safe.
     pub(crate) fn is_before_request(self) -> bool {
         matches!(self, RequestFailure::NoConnection(_) | RequestFailure::NoConnectionInTime)
@@ -66,6 +74,7 @@ impl fmt::Display for RequestFailure {
             RequestFailure::NoAnswerInTime => formatter.write_str("no answer in time"),
             RequestFailure::Malformed => formatter.write_str("the answer is not valid HTTP"),
             RequestFailure::TooLarge => formatter.write_str("the answer is too large"),
+            RequestFailure::NoMemory => formatter.write_str("not enough memory for the answer"),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use weir_dns::Name;
 use weir_http::Method;
+use weir_http::message::{write_field, write_length_field};
 use weir_net::{ConnectError, ConnectPlan, ConnectTarget, Connection, Greeting};
 use weir_resolvers::{ResolveReply, Resolvers};
 use weir_sched::{Tick, now, wait};
@@ -12,7 +13,8 @@ use weir_sys::Address;
 use weir_tls::LiveUpstream;
 
 use crate::answer::{HttpAnswer, RequestFailure};
-use crate::exchange;
+use crate::exchange::{self, AnswerLimits};
+use crate::fields::RequestFields;
 use crate::url::Url;
 
 /// Sends requests.
@@ -28,10 +30,6 @@ pub struct ClientSettings {
     pub retries: u32,
     /// The connect timeout in milliseconds. The TLS handshake has another timeout of the same length.
     pub connect_ms: u64,
-    /// The response timeout in milliseconds, from the end of connect and handshake.
-    pub answer_ms: u64,
-    /// The largest response, in bytes, including its head.
-    pub largest_answer: usize,
     /// The TLS settings. Without them, requests to `https` URLs fail.
     pub tls: Option<Arc<LiveUpstream>>,
     /// The name servers. Without them, only URLs with an IP address work.
@@ -54,11 +52,22 @@ pub struct HostResolution {
 pub struct Request<'r> {
     pub method: &'r str,
     pub url: &'r Url,
-    /// The HTTP proxy to send the request to.
-    pub proxy: Option<SocketAddr>,
-    /// The value of `Content-Type`, sent only with a body.
-    pub content_type: &'r str,
+    pub route: &'r RequestRoute,
+    pub fields: &'r RequestFields,
+    /// Sent with its length unless it is empty.
     pub body: &'r [u8],
+    pub limits: AnswerLimits,
+}
+
+/// The address that a request is sent to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RequestRoute {
+    /// The host of the URL.
+    Host,
+    /// An HTTP proxy. The request has the whole URL then.
+    Proxy(SocketAddr),
+    /// An address in place of the host's. An IP address with port 0 has the port of the URL.
+    Address(Address),
 }
 
 /// The result of a request, with its timings.
@@ -103,9 +112,15 @@ impl Client {
         request: &Request<'_>,
         connect_ms: &mut Option<u64>,
     ) -> Result<HttpAnswer, RequestFailure> {
-        let address = match request.proxy {
-            Some(proxy) => proxy,
-            None => SocketAddr::new(self.address_of(request.url).await?, request.url.port),
+        let address = match request.route {
+            RequestRoute::Proxy(proxy) => Address::Inet(*proxy),
+            RequestRoute::Address(Address::Inet(to)) if to.port() == 0 => {
+                Address::Inet(SocketAddr::new(to.ip(), request.url.port))
+            }
+            RequestRoute::Address(address) => address.clone(),
+            RequestRoute::Host => {
+                Address::Inet(SocketAddr::new(self.address_of(request.url).await?, request.url.port))
+            }
         };
         let began = now();
         let mut connection = self.connect(address).await?;
@@ -113,10 +128,8 @@ impl Client {
         if request.url.is_secure {
             self.secure(request.url, &mut connection).await?;
         }
-        let deadline = now().after(self.settings.answer_ms);
-        let limit = self.settings.largest_answer;
         let method = Method::from_bytes(request.method.as_bytes());
-        exchange::hold(connection, method, &written(request), limit, deadline).await
+        exchange::hold(connection, method, (&written(request), request.body), request.limits).await
     }
 
     async fn address_of(&self, url: &Url) -> Result<IpAddr, RequestFailure> {
@@ -143,9 +156,9 @@ impl Client {
         address.ok_or(RequestFailure::UnknownHost)
     }
 
-    async fn connect(&self, to: SocketAddr) -> Result<Connection, RequestFailure> {
+    async fn connect(&self, to: Address) -> Result<Connection, RequestFailure> {
         let deadline = now().after(self.settings.connect_ms);
-        let plan = ConnectPlan::to(ConnectTarget::Address(Address::Inet(to)));
+        let plan = ConnectPlan::to(ConnectTarget::Address(to));
         let mut connecting = plan.begin().map_err(RequestFailure::NoConnection)?;
         let stood = connecting.stand(Greeting::default(), deadline, || Ok(())).await;
         stood.map_err(|error| match error {
@@ -166,22 +179,71 @@ impl Client {
     }
 }
 
-/// The serialized request.
+/// The serialized head of a request.
 fn written(request: &Request<'_>) -> Vec<u8> {
-    let Request { method, url, proxy, content_type, body } = request;
-    let target = if proxy.is_some() { url.absolute() } else { url.target.to_string() };
-    let mut text = format!(
-        "{method} {target} HTTP/1.1\r\nhost: {}\r\naccept: */*\r\nuser-agent: weir\r\nconnection: close\r\n",
-        url.authority
-    );
-    if !body.is_empty() {
-        text.push_str(&format!("content-type: {content_type}\r\ncontent-length: {}\r\n", body.len()));
+    let Request { method, url, route, fields, body, .. } = request;
+    let target = match route {
+        RequestRoute::Proxy(_) => url.absolute(),
+        RequestRoute::Host | RequestRoute::Address(_) => url.target.to_string(),
+    };
+    let mut head = format!("{method} {target} HTTP/1.1\r\n").into_bytes();
+    let usual: [(&[u8], &[u8]); 3] =
+        [(b"host", url.authority.as_bytes()), (b"accept", b"*/*"), (b"user-agent", b"weir")];
+    for (name, value) in usual {
+        if !fields.has(name) {
+            write_field(&mut head, name, value);
+        }
     }
-    text.push_str("\r\n");
-    let mut bytes = text.into_bytes();
-    bytes.extend_from_slice(body);
-    bytes
+    for (name, value) in fields.iter() {
+        write_field(&mut head, name, value);
+    }
+    write_field(&mut head, b"connection", b"close");
+    if !body.is_empty() {
+        write_length_field(&mut head, body.len() as u64);
+    }
+    head.extend_from_slice(b"\r\n");
+    head
 }
 
 /// The pause before a retry, in milliseconds.
 const PAUSE_MS: u64 = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(route: RequestRoute, fields: &[(&str, &str)], body: &[u8]) -> String {
+        let url = Url::parse("http://a.example:81/x?y").expect("a URL");
+        let mut kept = RequestFields::default();
+        for (name, value) in fields {
+            kept.add(name.as_bytes(), value.as_bytes()).expect("a field");
+        }
+        let limits = AnswerLimits::within(1, 1);
+        let request = Request { method: "PUT", url: &url, route: &route, fields: &kept, body, limits };
+        String::from_utf8(written(&request)).expect("ASCII")
+    }
+
+    #[test]
+    fn fields_of_the_caller_replace_the_usual_ones() {
+        let end = "connection: close\r\n";
+        assert_eq!(
+            head(RequestRoute::Host, &[], b""),
+            format!(
+                "PUT /x?y HTTP/1.1\r\nhost: a.example:81\r\naccept: */*\r\nuser-agent: weir\r\n{end}\r\n"
+            )
+        );
+        let fields = [("Host", "b"), ("user-agent", "c"), ("x", "1"), ("x", "2"), ("content-length", "9")];
+        assert_eq!(
+            head(RequestRoute::Host, &fields, b"abc"),
+            format!(
+                "PUT /x?y HTTP/1.1\r\naccept: */*\r\nhost: b\r\nuser-agent: c\r\nx: 1\r\nx: 2\r\n{end}content-length: 3\r\n\r\n"
+            )
+        );
+    }
+
+    #[test]
+    fn a_proxy_gets_the_whole_url() {
+        let proxy = RequestRoute::Proxy(SocketAddr::from(([192, 0, 2, 1], 80)));
+        assert!(head(proxy, &[], b"").starts_with("PUT http://a.example:81/x?y HTTP/1.1\r\n"));
+    }
+}

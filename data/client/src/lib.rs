@@ -1,4 +1,4 @@
-//! The HTTP client of the process, for OCSP and for operators (manual, "HTTPClient tuning").
+//! The HTTP client of the process, for OCSP, scripts and operators (manual, "HTTPClient tuning").
 //!
 //! ```text
 //!   Url ──► address: literal, or by DNS ──► connected [TLS] ──► request ──► head, body ──► Answer
@@ -14,8 +14,11 @@
 mod answer;
 mod client;
 mod exchange;
+mod fields;
 mod url;
 
 pub use answer::{HttpAnswer, RequestFailure};
-pub use client::{Client, ClientSettings, HostResolution, Request, RequestOutcome};
-pub use url::Url;
+pub use client::{Client, ClientSettings, HostResolution, Request, RequestOutcome, RequestRoute};
+pub use exchange::AnswerLimits;
+pub use fields::{InvalidField, RequestFields};
+pub use url::{Url, UrlFault};

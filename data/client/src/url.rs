@@ -1,5 +1,6 @@
 //! URLs of requests.
 
+use std::fmt;
 use std::net::IpAddr;
 
 /// An absolute HTTP or HTTPS URL, without user and fragment.
@@ -21,22 +22,25 @@ impl Url {
     /// Parses a URL.
     ///
     /// # Errors
-    /// A message for the operator.
-    pub fn parse(text: &str) -> Result<Url, &'static str> {
+    /// Why it is not valid.
+    pub fn parse(text: &str) -> Result<Url, UrlFault> {
         if text.len() > LONGEST {
-            return Err("the URL is too long");
+            return Err(UrlFault::TooLong);
         }
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) || text.contains('#') {
-            return Err("the URL has characters that no URL has");
+            return Err(UrlFault::Characters);
         }
-        let (scheme, rest) = text.split_once("://").ok_or("the URL has no scheme")?;
+        let (scheme, rest) = text.split_once("://").ok_or(UrlFault::WithoutScheme)?;
         let is_secure = match scheme.to_ascii_lowercase().as_str() {
             "http" => false,
             "https" => true,
-            _ => return Err("the scheme of the URL is not http or https"),
+            _ => return Err(UrlFault::OtherScheme),
         };
         let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
-        let (host, port) = parts(authority).ok_or("the URL names no valid host and port")?;
+        if authority.is_empty() {
+            return Err(UrlFault::WithoutHost);
+        }
+        let (host, port) = parts(authority).ok_or(UrlFault::Authority)?;
         let target = if target.starts_with('/') { target.into() } else { format!("/{target}").into() };
         let port = port.unwrap_or(if is_secure { 443 } else { 80 });
         Ok(Url { is_secure, host: host.into(), port, authority: authority.into(), target })
@@ -58,6 +62,31 @@ impl Url {
     pub fn below(&self, last: &str) -> Url {
         let target = format!("{}/{last}", self.target.trim_end_matches('/'));
         Url { target: target.into(), ..self.clone() }
+    }
+}
+
+/// Why a URL is not valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UrlFault {
+    TooLong,
+    /// A byte that URLs cannot have, or a fragment.
+    Characters,
+    WithoutScheme,
+    OtherScheme,
+    WithoutHost,
+    /// The host or the port is not valid.
+    Authority,
+}
+
+impl fmt::Display for UrlFault {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            UrlFault::TooLong => "the URL is too long",
+            UrlFault::Characters => "the URL has characters that no URL has",
+            UrlFault::WithoutScheme => "the URL has no scheme",
+            UrlFault::OtherScheme => "the scheme of the URL is not http or https",
+            UrlFault::WithoutHost | UrlFault::Authority => "the URL names no valid host and port",
+        })
     }
 }
 

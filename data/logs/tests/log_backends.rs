@@ -170,10 +170,14 @@ impl Resolver for Nothing {
 fn built(text: &str) -> (Instance, EventSinks) {
     let mut sources = SourceMap::new();
     sources.add("t.cfg", text.as_bytes().to_vec());
-    let config =
-        LoadedConfiguration::read(&sources, &NoFiles, &StaticFeatures::default(), Environment::new())
-            .outcome
-            .config;
+    let config = LoadedConfiguration::read(
+        &sources,
+        Arc::new(NoFiles),
+        &StaticFeatures::default(),
+        Environment::new(),
+    )
+    .outcome
+    .config;
     let events = weir_assemble::events(&config, &Nothing, false).expect("no names");
     let identity = InstanceIdentity {
         hostname: "host".into(),

@@ -62,6 +62,11 @@ impl Mailers {
         Mailers { mailers: mailers.into_iter().map(Arc::new).collect() }
     }
 
+    /// The mail servers.
+    pub fn all(&self) -> impl Iterator<Item = &Mailer> {
+        self.mailers.iter().map(|mailer| &**mailer)
+    }
+
     /// The counts of each mailer: mails delivered, failed, and dropped because the queue was full.
     pub fn counts(&self) -> Vec<[u64; 3]> {
         self.mailers.iter().map(|mailer| mailer.counts()).collect()

@@ -12,6 +12,7 @@
 //! With pipelining on both sides many exchanges are in flight at once, and the agent may answer them in any order.
 
 mod stream;
+mod trace;
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, AsRawFd};
@@ -24,9 +25,13 @@ use weir_sys::Errno;
 use weir_tls::Facts;
 
 use crate::multiplexer::TurnEnd;
+use crate::multiplexer::trace::ConnectionIdentity;
 use crate::served::{GreetingProgress, ServedConnection};
 
+use trace::SpopTraceEvent;
+
 pub use stream::{AgentStream, Notified};
+pub use trace::SPOP;
 
 /// A connection to an agent, and its exchanges.
 #[derive(Debug)]
@@ -66,6 +71,7 @@ struct AgentState {
     late: u64,
     /// Whether the connection takes no more exchanges.
     is_leaving: bool,
+    identity: ConnectionIdentity,
 }
 
 #[derive(Debug)]
@@ -105,12 +111,25 @@ impl AgentState {
         if self.engine.output().is_empty() {
             return true;
         }
+        let queued = self.engine.output().len();
         match self.connection.send(self.engine.output(), false) {
-            SendOutcome::All => self.engine.flushed(self.engine.output().len()),
-            SendOutcome::Part(count) => self.engine.flushed(count),
+            SendOutcome::All => self.note_sent(queued),
+            SendOutcome::Part(count) => self.note_sent(count),
             SendOutcome::Failed(fault) => self.fail(AgentFault::Transport(fault)),
         }
         self.engine.output().is_empty()
+    }
+
+    fn note_sent(&mut self, count: usize) {
+        self.engine.flushed(count);
+        self.trace_sent(count, !self.engine.output().is_empty());
+    }
+
+    /// Queues a DISCONNECT frame.
+    fn disconnect(&mut self, status: StatusCode) {
+        if self.engine.disconnect(status) {
+            self.trace_disconnect(status);
+        }
     }
 
     /// Receives frames and distributes them. True if there may be more.
@@ -124,7 +143,10 @@ impl AgentState {
                 return false;
             }
             match self.connection.receive_bulk() {
-                ReceiveOutcome::Bytes(_) => fresh = true,
+                ReceiveOutcome::Bytes(count) => {
+                    self.trace_received(count);
+                    fresh = true;
+                }
                 ReceiveOutcome::Nothing => return false,
                 ReceiveOutcome::End => {
                     self.fail(AgentFault::Transport(ConnectionFault::Io(Errno::CONNRESET)))
@@ -139,6 +161,9 @@ impl AgentState {
     fn distribute(&mut self) {
         loop {
             let (used, event) = self.engine.receive(self.connection.input());
+            if let Some(event) = &event {
+                self.trace_event(event);
+            }
             match event {
                 None => {
                     self.connection.consume(used);
@@ -154,7 +179,7 @@ impl AgentState {
                     let number =
                         u32::try_from(stream_id).ok().filter(|number| *number < self.next && number % 2 == 1);
                     let Some(number) = number.filter(|_| frame_id == FRAME_ID) else {
-                        self.engine.disconnect(StatusCode::FrameIdNotFound);
+                        self.disconnect(StatusCode::FrameIdNotFound);
                         self.fail(AgentFault::Protocol(StatusCode::FrameIdNotFound));
                         return;
                     };
@@ -165,7 +190,7 @@ impl AgentState {
                         Settled::Again => self.surplus += 1,
                     }
                     if self.surplus > MAX_SURPLUS {
-                        self.engine.disconnect(StatusCode::InvalidFrame);
+                        self.disconnect(StatusCode::InvalidFrame);
                         self.fail(AgentFault::Protocol(StatusCode::InvalidFrame));
                         return;
                     }
@@ -185,6 +210,7 @@ impl AgentState {
 
     fn fail(&mut self, fault: AgentFault) {
         if self.fault.is_none() {
+            self.trace_fault(fault);
             self.fault = Some(fault);
             self.is_leaving = true;
             self.greeting_waiters.drain(..).for_each(weir_sched::wake);
@@ -208,6 +234,26 @@ impl AgentState {
     /// Whether another exchange may begin now.
     fn takes_more(&self) -> bool {
         !self.is_leaving && self.exchanges.len() < self.places as usize
+    }
+
+    /// The state in `name=value` pairs, for debugging.
+    fn summary(&self) -> String {
+        format!(
+            "exchanges={} abandoned={} begun={} ready={} places={} out={} leaving={}",
+            self.exchanges.len(),
+            self.abandoned(),
+            self.next / 2,
+            u8::from(self.is_ready),
+            self.places,
+            self.engine.output().len(),
+            u8::from(self.is_leaving),
+        )
+    }
+}
+
+impl Drop for AgentState {
+    fn drop(&mut self) {
+        self.trace_connection(SpopTraceEvent::ConnectionEnd);
     }
 }
 
@@ -241,25 +287,28 @@ fn settle(exchanges: &mut Vec<Exchange>, spare: &mut Vec<Vec<u8>>, number: u32, 
 }
 
 impl AgentMultiplexer {
-    /// Takes over a connection to an agent, and queues the hello. [`AgentMultiplexer::own`] sets its owner.
-    pub fn new(connection: Connection, limits: AgentLimits<'_>) -> Rc<Self> {
+    /// Takes over a connection to an agent, and queues the hello. [`AgentMultiplexer::own`] sets its owner. Traces use `identity`.
+    pub fn new(connection: Connection, limits: AgentLimits<'_>, identity: ConnectionIdentity) -> Rc<Self> {
         let facts = connection.tls().cloned().map(Box::new);
+        let state = AgentState {
+            connection,
+            engine: AgentConnection::new(limits),
+            exchanges: Vec::new(),
+            spare: Vec::new(),
+            next: 1,
+            fault: None,
+            is_ready: false,
+            places: 1,
+            silent: 0,
+            surplus: 0,
+            greeting_waiters: Vec::new(),
+            late: 0,
+            is_leaving: false,
+            identity,
+        };
+        state.trace_connection(SpopTraceEvent::ConnectionNew);
         Rc::new(AgentMultiplexer {
-            inner: RefCell::new(AgentState {
-                connection,
-                engine: AgentConnection::new(limits),
-                exchanges: Vec::new(),
-                spare: Vec::new(),
-                next: 1,
-                fault: None,
-                is_ready: false,
-                places: 1,
-                silent: 0,
-                surplus: 0,
-                greeting_waiters: Vec::new(),
-                late: 0,
-                is_leaving: false,
-            }),
+            inner: RefCell::new(state),
             facts,
             owner: Cell::new(TaskKey::NONE),
             woken: Cell::new(false),
@@ -293,17 +342,15 @@ impl AgentMultiplexer {
 
     /// The connection's state in `name=value` pairs, for debugging.
     pub fn summary(&self) -> String {
+        self.inner.borrow().summary()
+    }
+
+    /// The exchange of this task, in `name=value` pairs, if it is on this connection now.
+    pub fn summary_of(&self, task: TaskKey) -> Option<String> {
         let inner = self.inner.borrow();
-        format!(
-            "exchanges={} abandoned={} begun={} ready={} places={} out={} leaving={}",
-            inner.exchanges.len(),
-            inner.abandoned(),
-            inner.next / 2,
-            u8::from(inner.is_ready),
-            inner.places,
-            inner.engine.output().len(),
-            u8::from(inner.is_leaving),
-        )
+        let exchange = inner.exchanges.iter().find(|exchange| exchange.task == Some(task))?;
+        let (number, answered) = (exchange.number, u8::from(exchange.answer.is_some()));
+        Some(format!("stream={number} answered={answered}"))
     }
 
     /// The number of late answers since the last call: those to exchanges that were given up.
@@ -328,6 +375,7 @@ impl ServedConnection for AgentMultiplexer {
     fn turn(&self) -> TurnEnd {
         self.woken.set(false);
         let mut inner = self.inner.borrow_mut();
+        inner.trace_connection(SpopTraceEvent::ConnectionWoken);
         let more = inner.fault.is_none() && inner.receive();
         let flushed = inner.flush();
         match inner.fault {
@@ -379,7 +427,7 @@ impl ServedConnection for AgentMultiplexer {
         let mut inner = self.inner.borrow_mut();
         inner.is_leaving = true;
         if inner.fault.is_none() {
-            inner.engine.disconnect(StatusCode::Normal);
+            inner.disconnect(StatusCode::Normal);
         }
         // An agent that does not answer exchanges is not waited for: such connections would pile up.
         inner.abandoned() == 0

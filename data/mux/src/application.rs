@@ -17,6 +17,7 @@ mod date;
 mod extras;
 mod requests;
 mod stream;
+mod trace;
 
 use std::cell::{Cell, RefCell};
 use std::io::IoSlice;
@@ -30,13 +31,16 @@ use weir_sys::Errno;
 use weir_tls::Facts;
 
 use crate::multiplexer::TurnEnd;
+use crate::multiplexer::trace::ConnectionIdentity;
 use crate::served::{GreetingProgress, ServedConnection};
 
 use requests::RequestTable;
+use trace::FcgiTraceEvent;
 
 pub use extras::trim;
 pub use stream::ApplicationStream;
 pub(crate) use stream::NoCgiHead;
+pub use trace::FCGI;
 
 /// Receives the text that an application writes to its error output.
 pub trait ErrorOutput {
@@ -75,6 +79,7 @@ struct ApplicationState {
     errors: Option<Box<dyn ErrorOutput>>,
     /// Requests that ended.
     ended: u64,
+    identity: ConnectionIdentity,
 }
 
 impl std::fmt::Debug for ApplicationState {
@@ -94,12 +99,18 @@ impl ApplicationState {
         if self.engine.output().is_empty() {
             return true;
         }
+        let queued = self.engine.output().len();
         match self.connection.send(self.engine.output(), false) {
-            SendOutcome::All => self.engine.flushed(self.engine.output().len()),
-            SendOutcome::Part(count) => self.engine.flushed(count),
+            SendOutcome::All => self.note_sent(queued),
+            SendOutcome::Part(count) => self.note_sent(count),
             SendOutcome::Failed(fault) => self.fail_sending(fault),
         }
         self.engine.output().is_empty()
+    }
+
+    fn note_sent(&mut self, count: usize) {
+        self.engine.flushed(count);
+        self.trace_sent(count, !self.engine.output().is_empty());
     }
 
     /// Queues payload of a request, or sends it from its buffer if that saves a copy.
@@ -112,6 +123,7 @@ impl ApplicationState {
             self.is_leaving |= ends;
             return;
         }
+        self.trace_body(id, payload, ends);
         let is_free = self.is_direct && self.engine.output().is_empty() && !self.connection.has_pending();
         if payload.len() < WORTH_A_CALL || !is_free || !self.connection.is_plain() {
             return self.engine.stdin(id, payload, ends);
@@ -124,8 +136,14 @@ impl ApplicationState {
             let header = FcgiConnection::stdin_header(id, piece.len() as u16);
             let count =
                 match self.connection.send_vectored(&[IoSlice::new(&header), IoSlice::new(piece)], false) {
-                    SendOutcome::All => continue,
-                    SendOutcome::Part(count) => count,
+                    SendOutcome::All => {
+                        self.trace_sent(header.len() + piece.len(), false);
+                        continue;
+                    }
+                    SendOutcome::Part(count) => {
+                        self.trace_sent(count, true);
+                        count
+                    }
                     SendOutcome::Failed(fault) => return self.fail_sending(fault),
                 };
             self.engine.queue(header.get(count..).unwrap_or_default());
@@ -156,7 +174,10 @@ impl ApplicationState {
                 limit => self.connection.receive(limit.max(MIN_RECEIVE)),
             };
             match received {
-                ReceiveOutcome::Bytes(_) => fresh = true,
+                ReceiveOutcome::Bytes(count) => {
+                    self.trace_received(count);
+                    fresh = true;
+                }
                 ReceiveOutcome::Nothing => return false,
                 ReceiveOutcome::End => self.fail(ConnectionFault::Io(Errno::CONNRESET)),
                 ReceiveOutcome::Full => self.fail(ConnectionFault::Protocol),
@@ -174,6 +195,9 @@ impl ApplicationState {
         loop {
             let (count, event) = self.engine.receive(&self.connection.input()[used..]);
             used += count;
+            if let Some(event) = &event {
+                self.trace_event(event);
+            }
             match event {
                 None => break,
                 Some(FcgiEvent::Stdout { id, payload }) => {
@@ -218,6 +242,7 @@ impl ApplicationState {
 
     fn fail(&mut self, fault: ConnectionFault) {
         if self.fault.is_none() {
+            self.trace_fault(fault);
             self.fault = Some(fault);
             self.is_leaving = true;
             self.greeting_waiters.drain(..).for_each(weir_sched::wake);
@@ -235,30 +260,57 @@ impl ApplicationState {
     fn is_closing(&self) -> bool {
         self.is_leaving || self.engine.is_closing()
     }
+
+    /// The state in `name=value` pairs, for debugging.
+    fn summary(&self) -> String {
+        let (requests, draining) = self.requests.counts();
+        format!(
+            "requests={requests} draining={draining} ended={} out={} direct={} withheld={} leaving={}",
+            self.ended,
+            self.engine.output().len(),
+            u8::from(self.is_direct),
+            u8::from(self.is_withheld),
+            u8::from(self.is_closing()),
+        )
+    }
+}
+
+impl Drop for ApplicationState {
+    fn drop(&mut self) {
+        self.trace_connection(FcgiTraceEvent::ConnectionEnd);
+    }
 }
 
 impl ApplicationMultiplexer {
-    /// Takes over a connection to an application. [`ApplicationMultiplexer::own`] sets its owner. `errors` gets the error output.
+    /// Takes over a connection to an application. [`ApplicationMultiplexer::own`] sets its owner. `errors` gets the error output, and traces
+    /// use `identity`.
     pub fn new(
         connection: Connection,
         options: ConnectionOptions,
         errors: Option<Box<dyn ErrorOutput>>,
+        identity: ConnectionIdentity,
     ) -> Rc<Self> {
         let facts = connection.tls().cloned().map(Box::new);
+        let state = ApplicationState {
+            connection,
+            engine: FcgiConnection::new(options),
+            requests: RequestTable::default(),
+            is_direct: false,
+            fault: None,
+            write_fault: None,
+            is_leaving: false,
+            is_withheld: false,
+            greeting_waiters: Vec::new(),
+            errors,
+            ended: 0,
+            identity,
+        };
+        state.trace_connection(FcgiTraceEvent::ConnectionNew);
+        if options.get_values {
+            state.trace_values();
+        }
         Rc::new(ApplicationMultiplexer {
-            inner: RefCell::new(ApplicationState {
-                connection,
-                engine: FcgiConnection::new(options),
-                requests: RequestTable::default(),
-                is_direct: false,
-                fault: None,
-                write_fault: None,
-                is_leaving: false,
-                is_withheld: false,
-                greeting_waiters: Vec::new(),
-                errors,
-                ended: 0,
-            }),
+            inner: RefCell::new(state),
             facts,
             owner: Cell::new(TaskKey::NONE),
             woken: Cell::new(false),
@@ -283,6 +335,16 @@ impl ApplicationMultiplexer {
     /// Calls `look` with the underlying connection.
     pub fn look<R>(&self, look: impl FnOnce(&Connection) -> R) -> R {
         look(&self.inner.borrow().connection)
+    }
+
+    /// The connection's state in `name=value` pairs, for debugging.
+    pub fn summary(&self) -> String {
+        self.inner.borrow().summary()
+    }
+
+    /// The request of this task, in `name=value` pairs, if it is on this connection now.
+    pub fn summary_of(&self, task: TaskKey) -> Option<String> {
+        Some(self.inner.borrow().requests.of_task(task)?.summary())
     }
 
     /// Wakes the owner.
@@ -315,6 +377,7 @@ impl ApplicationMultiplexer {
         }
         inner.is_direct = is_alone;
         inner.requests.insert(id, task);
+        inner.trace_begin(id, params, has_body);
         Some(id)
     }
 
@@ -326,7 +389,9 @@ impl ApplicationMultiplexer {
             inner.connection.descriptor().set_owner(self.owner.get());
         }
         let Some(slot) = inner.requests.get(id) else { return false };
-        match slot.ended {
+        let has_ended = slot.ended;
+        inner.trace_stream_end(id);
+        match has_ended {
             // An application that ended the request early may not read the rest of its body.
             true => {
                 inner.requests.remove(id);
@@ -340,6 +405,7 @@ impl ApplicationMultiplexer {
             false => {
                 inner.requests.remove(id);
                 inner.engine.abort(id);
+                inner.trace_abort(id);
                 // Most applications notice the end of a request only by the end of its connection.
                 inner.is_leaving = true;
             }
@@ -358,6 +424,7 @@ impl ServedConnection for ApplicationMultiplexer {
     fn turn(&self) -> TurnEnd {
         self.woken.set(false);
         let mut inner = self.inner.borrow_mut();
+        inner.trace_connection(FcgiTraceEvent::ConnectionWoken);
         if inner.is_direct {
             return if inner.fault.is_some() { TurnEnd::Over } else { TurnEnd::Quiet };
         }

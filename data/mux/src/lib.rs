@@ -19,6 +19,7 @@
 pub mod agent;
 pub mod application;
 pub mod body;
+pub mod carrier;
 pub mod connector;
 mod ends;
 pub mod filter;
@@ -28,6 +29,8 @@ pub mod persistence;
 pub mod pipes;
 pub mod progress;
 mod ready;
+#[cfg(test)]
+mod scripted_peer;
 pub mod served;
 pub mod service;
 mod spliced;
@@ -38,6 +41,7 @@ mod way;
 pub use agent::{AgentMultiplexer, AgentStream};
 pub use application::{ApplicationMultiplexer, ApplicationStream};
 pub use body::{BodyFlow, FlowSide, FlowState, KeptBody};
+pub use carrier::CarrierRef;
 pub use connector::StreamConnector;
 pub use filter::{Failed, Filter, FilterChain, FilterOutput, HeadContext, More, Passed};
 pub use message::{HeadError, HeadErrorKind, HeadOptions, Message, ReadHead};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use weir_h1::{HeadParser, HeadProgress};
 use weir_http::{CaseMap, Head, Kind, KnownName};
+use weir_net::shortage::make_room;
 use weir_net::{ConnectionFault, ReceiveOutcome, SendOutcome};
 
 use crate::application::{ApplicationStream, NoCgiHead};
@@ -161,7 +162,7 @@ impl Message {
                 match look(parser, from.input(), &mut self.head) {
                     HeadProgress::Complete { head_len } => {
                         self.bytes.clear();
-                        if head_len > self.bytes.capacity() && !make_room(&mut self.bytes, head_len) {
+                        if !make_room(&mut self.bytes, head_len) {
                             return ReadHead::Failed(ConnectionFault::Shortage);
                         }
                         self.bytes.extend_from_slice(&from.input()[..head_len]);
@@ -358,11 +359,6 @@ impl Message {
 const NO_CGI_HEAD: HeadError = HeadError { kind: HeadErrorKind::InvalidStatus, position: 0 };
 /// Minimum spare capacity, in bytes, for which a head is moved to a smaller allocation.
 const WORTH_A_COPY: usize = 64;
-
-/// Reserves memory for a head. False if memory is short.
-fn make_room(bytes: &mut Vec<u8>, length: usize) -> bool {
-    !weir_net::shortage::is_short() && bytes.try_reserve(length).is_ok()
-}
 
 fn parse(
     parser: &mut HeadParser,

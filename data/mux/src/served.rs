@@ -1,5 +1,7 @@
 //! What connections that carry streams have in common, for the task that owns one: exchanges with agents, requests to applications.
 
+pub(crate) mod trace;
+
 use weir_sched::TaskKey;
 
 use crate::multiplexer::TurnEnd;

@@ -22,6 +22,11 @@ use weir_sched::{Class, TaskKey, WorkKind, current, now, sleep_until, spawn, wak
 
 pub use weir_memory::shortage::{count_refusal, is_exhausted, is_short, is_short_still};
 
+/// Reserves memory for `count` more bytes. False if memory is short, unless there is room already.
+pub fn make_room(bytes: &mut Vec<u8>, count: usize) -> bool {
+    bytes.capacity() - bytes.len() >= count || (!is_short() && bytes.try_reserve(count).is_ok())
+}
+
 /// The limits of a worker's buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferLimits {

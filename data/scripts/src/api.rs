@@ -1,19 +1,36 @@
 //! The API that scripts see: `core`, `act`, and the classes of objects.
 
+mod addresses;
 mod applet;
 mod channel;
+mod classes;
+mod concat;
 mod converters;
 mod core;
+mod dates;
 mod fetches;
 mod http;
+mod httpclient;
+mod listeners;
+mod lists;
+mod maps;
+mod patrefs;
+mod process;
+mod proxies;
+mod queues;
+mod regexes;
 mod reply;
+mod servers;
+mod socket;
+mod tables;
 mod txn;
 mod values;
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use weir_config::scripts::ModuleKind;
-use weir_lua::{CallEnd, Function, LuaCall, LuaReference, LuaStack, LuaState, Misuse};
+use weir_lua::{CallEnd, Function, LuaCall, LuaReference, LuaStack, LuaState, MemoryBudget, Misuse};
 use weir_model::ScriptSettings;
 
 pub(crate) use self::core::print_message;
@@ -21,6 +38,7 @@ pub(crate) use applet::{push_http, push_tcp};
 pub(crate) use values::{push_arguments, push_value, read_result};
 
 use crate::logger::ScriptLogger;
+use crate::network::SharedNetwork;
 use crate::resources::ScriptResources;
 use crate::target::ScriptTarget;
 use crate::world::{Classes, ScriptState, World};
@@ -38,21 +56,29 @@ pub(crate) fn new_state(
     settings: &ScriptSettings,
     resources: &Arc<ScriptResources>,
     logger: &Arc<ScriptLogger>,
+    memory: &Arc<MemoryBudget>,
+    network: &SharedNetwork,
 ) -> Result<ScriptState, String> {
     let world = World {
         thread,
         settings: settings.clone(),
         resources: Arc::clone(resources),
         logger: Arc::clone(logger),
+        network: Arc::clone(network),
         registry: Default::default(),
         classes: Default::default(),
+        private: Default::default(),
+        wake_ms: Default::default(),
         tasks: Default::default(),
         is_loading: true.into(),
         expressions: Default::default(),
+        late_classes: Default::default(),
+        regexes: Default::default(),
+        maps: Default::default(),
         fetch_names: resources.registry.fetches().iter().map(|decl| decl.name).collect(),
         converter_names: weir_expr::converters::all().iter().map(|row| row.name).collect(),
     };
-    let mut state = LuaState::new(world).map_err(|error| error.to_string())?;
+    let mut state = LuaState::new(world, Arc::clone(memory)).map_err(|error| error.to_string())?;
     for library in ["base", "coroutine"].into_iter().chain(settings.libraries.iter().copied()) {
         state.open_library(library);
     }
@@ -69,10 +95,14 @@ pub(crate) fn new_state(
         reply: class(&mut state, "Reply", reply::METHODS),
         request_channel: class(&mut state, "Channel", channel::METHODS),
         response_channel: class(&mut state, "Channel", channel::METHODS),
+        socket: socket::class(&mut state),
+        httpclient: class(&mut state, "HTTPClient", httpclient::METHODS),
     };
     let _ = state.host().classes.set(classes);
     core::install(&mut state, thread);
-    install_constants(&mut state, b"act", ACT);
+    regexes::install(&mut state);
+    maps::install(&mut state);
+    install_constants(&mut state, b"act", ACT, &[("wake_time", core::wake_time)]);
     Ok(state)
 }
 
@@ -88,9 +118,14 @@ const ACT: &[(&str, i64)] = &[
     ("INVALID", 7),
 ];
 
-fn install_constants(state: &mut ScriptState, name: &[u8], constants: &[(&str, i64)]) {
+fn install_constants(
+    state: &mut ScriptState,
+    name: &[u8],
+    constants: &[(&str, i64)],
+    functions: &[ApiMember],
+) {
     let stack = state.stack();
-    stack.push_table(0, constants.len());
+    push_functions(&stack, functions);
     for (name, value) in constants {
         stack.push_integer(*value);
         stack.set_field(name.as_bytes());
@@ -118,17 +153,19 @@ fn class(state: &mut ScriptState, name: &'static str, methods: &[ApiMember]) -> 
         stack.push_table(0, 3);
         push_functions(stack, methods);
         stack.set_field(b"__index");
-        name_class(stack, name);
-        stack.keep()
+        keep_class(stack, name)
     })
 }
 
-/// Gives the metatable at the top the name of its class, for `tostring`.
-fn name_class(stack: &LuaStack<'_>, name: &'static str) {
+/// Keeps the metatable at the top as that of a class. `tostring` shows its name, and scripts cannot change it.
+fn keep_class(stack: &LuaStack<'_>, name: &'static str) -> LuaReference {
     stack.push_bytes(name.as_bytes());
     stack.set_field(b"__name");
     stack.push_function::<World>(text_of_object, 0);
     stack.set_field(b"__tostring");
+    let class = stack.keep();
+    stack.hide_class(class);
+    class
 }
 
 /// `tostring(object)`: `HAProxy class` and its name.
@@ -137,6 +174,18 @@ fn text_of_object(call: &ApiCall<'_>) -> ApiResult {
     let name = String::from_utf8_lossy(call.bytes(-1).unwrap_or_default()).into_owned();
     call.push_bytes(format!("HAProxy class {name}").as_bytes());
     call.results(1)
+}
+
+/// Checks the number of arguments of a function. A method has its object among them.
+fn expect_count(call: &ApiCall<'_>, allowed: RangeInclusive<i32>, name: &str) -> Result<(), Misuse> {
+    if allowed.contains(&call.arguments()) {
+        return Ok(());
+    }
+    let (least, most) = (allowed.start(), allowed.end());
+    Err(Misuse::text(match least == most {
+        true => format!("'{name}' needs {least} arguments"),
+        false => format!("'{name}' needs between {least} and {most} arguments"),
+    }))
 }
 
 /// Runs `act` with the stream of the run, if it is the one with this number.

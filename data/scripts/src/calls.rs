@@ -8,11 +8,13 @@ use crate::api;
 use crate::registry::FunctionKind;
 use crate::run::start_tasks;
 use crate::scripts::{Entry, ScriptFailure, Scripts};
+use crate::sockets;
 use crate::target::ScriptTarget;
 
 impl Scripts {
-    /// Starts the tasks that scripts registered before this worker ran.
+    /// Prepares a worker: its table of sockets, and the tasks that scripts registered before it ran.
     pub fn begin(self: &Arc<Self>, worker: usize) {
+        sockets::start(worker);
         self.take_tasks(worker).into_iter().for_each(|(own, tasks)| start_tasks(self, own, tasks));
     }
 
@@ -33,7 +35,7 @@ impl Scripts {
         let called = state.call(
             place.function,
             Some(&mut *target),
-            self.bounds(place, None),
+            self.bounds(place, None, false),
             |stack| {
                 stack.push_object(class, number);
                 api::push_arguments(stack, args);
@@ -47,7 +49,7 @@ impl Scripts {
             Ok(value) => FetchResult::from(value),
             Err(error) => {
                 let failure = ScriptFailure::new(FunctionKind::Fetch, Some(name), place.thread(), &error);
-                self.report(&failure);
+                self.report(Some(target), FunctionKind::Fetch, &failure);
                 FetchResult::Missing
             }
         }
@@ -69,7 +71,7 @@ impl Scripts {
         let called = state.call(
             place.function,
             Some(&mut *target),
-            self.bounds(place, None),
+            self.bounds(place, None, false),
             |stack| {
                 api::push_value(stack, &value, keeps);
                 api::push_arguments(stack, args);
@@ -83,7 +85,7 @@ impl Scripts {
             Ok(value) => value,
             Err(error) => {
                 let failure = ScriptFailure::new(FunctionKind::Converter, Some(name), place.thread(), &error);
-                self.report(&failure);
+                self.report(Some(target), FunctionKind::Converter, &failure);
                 None
             }
         }

@@ -17,18 +17,30 @@ mod api;
 mod calls;
 mod channel;
 mod logger;
+mod network;
+mod private;
+mod process;
 mod registry;
+mod requests;
 mod resources;
 mod run;
 mod scripts;
+mod sockets;
 mod target;
 mod wait;
 mod world;
 
 pub use channel::{ChannelCall, ChannelRead, ReadLength, ReadUnit};
+pub use network::ScriptNetwork;
+pub use process::{
+    ListedProxies, MailSettings, ProcessLink, ProxyChange, ProxyFacts, ScriptProcess, ScriptServer,
+    ServerFacts, ServerRequest, ServerRequestError, StatsValue, StatsVisit,
+};
 pub use registry::FunctionKind;
 pub use resources::ScriptResources;
 pub use run::{ScriptResult, ScriptRun, ScriptStep};
 pub use scripts::{ScriptFailure, Scripts};
-pub use target::{ChannelState, ScriptChannels, ScriptSide, ScriptTarget, VisitAll};
+pub use target::{
+    ChannelState, RequestLinePart, ScriptChannels, ScriptSide, ScriptTarget, StreamSetting, VisitAll,
+};
 pub use wait::{ReceiveAmount, ScriptJob, ScriptReply, ScriptWait};

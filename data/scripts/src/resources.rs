@@ -1,15 +1,21 @@
-//! What expressions of scripts are parsed with.
+//! What scripts share with their configuration and their process.
 
 use std::sync::Arc;
 
-use weir_expr::{PatternStore, Registry, TokenKeys, VariableNames};
+use weir_expr::{Loader, PatternStore, Registry, TokenKeys, VariableNames};
 
-/// What expressions of scripts are parsed with: that of the configuration.
+use crate::process::ProcessLink;
+
+/// What scripts share with their configuration and their process.
 pub struct ScriptResources {
     pub registry: Arc<Registry>,
     pub patterns: Arc<PatternStore>,
     pub token_keys: TokenKeys,
     pub variables: Arc<VariableNames>,
+    /// The files that scripts load while the configuration is read.
+    pub files: Arc<dyn Loader + Send + Sync>,
+    /// The process, once it has been made from the configuration.
+    pub process: ProcessLink,
 }
 
 impl std::fmt::Debug for ScriptResources {

@@ -1,7 +1,7 @@
 //! Runs of functions that may wait.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use weir_config::scripts::ServiceKind;
 use weir_expr::ScriptName;
@@ -12,8 +12,9 @@ use crate::api;
 use crate::channel::ChannelCall;
 use crate::registry::FunctionKind;
 use crate::scripts::{Entry, Place, ScriptFailure, Scripts};
+use crate::sockets;
 use crate::target::{ScriptSide, ScriptTarget};
-use crate::wait::{ReceiveAmount, ScriptJob, ScriptReply, ScriptWait};
+use crate::wait::{ReceiveAmount, ScriptJob, ScriptReply, ScriptWait, after};
 use crate::world::NewTask;
 
 /// How a function of a script ends: the values of `act`.
@@ -21,6 +22,8 @@ use crate::world::NewTask;
 pub enum ScriptResult {
     /// The next rule follows.
     Continue,
+    /// The action runs again, at this time at the latest, or once something woke the task.
+    Again(Tick),
     /// No further rules.
     Stop,
     /// An error of the proxy.
@@ -72,10 +75,16 @@ pub struct ScriptRun {
     /// `None` for a task.
     name: Option<ScriptName>,
     waiting: Option<Waiting>,
+    /// `act.wake_time`.
+    wake: Tick,
     /// How long it has computed.
     computed: Duration,
     /// How long it may.
     limit: Option<Duration>,
+    /// Whether it has used a slice.
+    is_long: bool,
+    /// How many sockets it made, without those that it closed.
+    open_sockets: i64,
 }
 
 impl ScriptRun {
@@ -152,8 +161,19 @@ impl ScriptRun {
             _ => settings.session,
         };
         let scripts = Arc::clone(scripts);
-        let coroutine = Some(coroutine);
-        ScriptRun { scripts, place, coroutine, kind, name, waiting: None, computed: Duration::ZERO, limit }
+        ScriptRun {
+            scripts,
+            place,
+            coroutine: Some(coroutine),
+            kind,
+            name,
+            waiting: None,
+            wake: Tick::NEVER,
+            computed: Duration::ZERO,
+            limit,
+            is_long: false,
+            open_sockets: 0,
+        }
     }
 
     /// Runs until the script ends or waits.
@@ -167,7 +187,7 @@ impl ScriptRun {
             };
             let wait = match resumed {
                 Resumed::Returned(count) => {
-                    let result = self.results(|stack| read_result(stack, count));
+                    let result = self.results(|stack| read_result(stack, count, self.wake));
                     self.end();
                     return ScriptStep::Ended(result.unwrap_or(ScriptResult::Continue));
                 }
@@ -175,7 +195,7 @@ impl ScriptRun {
                 Resumed::Failed(error) => {
                     let failure = ScriptFailure::new(self.kind, self.name, self.place.thread(), &error);
                     self.end();
-                    self.scripts.report(&failure);
+                    self.scripts.report(target, self.kind, &failure);
                     return ScriptStep::Ended(ScriptResult::Failed);
                 }
                 Resumed::Waits(wait) => wait,
@@ -259,12 +279,17 @@ impl ScriptRun {
         let coroutine = self.coroutine.as_mut()?;
         let _entry = Entry::new();
         let mut state = self.scripts.hold(self.place);
-        let bounds =
-            self.scripts.bounds(self.place, self.limit.map(|limit| limit.saturating_sub(self.computed)));
-        let began = Instant::now();
+        let left = self.limit.map(|limit| limit.saturating_sub(self.computed));
+        let bounds = self.scripts.bounds(self.place, left, self.is_long);
+        let sockets = sockets::balance();
         let resumed = state.resume(coroutine, target, bounds);
-        self.computed += began.elapsed();
+        self.computed += state.computed();
+        self.open_sockets += sockets::balance() - sockets;
+        self.is_long |= matches!(resumed, Resumed::Interrupted);
         let tasks = state.host().take_tasks();
+        if let Some(ms) = state.host().wake_ms.take() {
+            self.wake = weir_sched::now().after(ms);
+        }
         drop(state);
         start_tasks(&self.scripts, self.place.own, tasks);
         Some(resumed)
@@ -285,6 +310,9 @@ impl ScriptRun {
     fn end(&mut self) {
         if let Some(coroutine) = self.coroutine.take() {
             self.scripts.end(self.place, coroutine);
+            if self.open_sockets > 0 {
+                self.scripts.collect_soon(self.place);
+            }
         }
     }
 }
@@ -320,20 +348,14 @@ pub(crate) fn start_tasks(scripts: &Arc<Scripts>, own: Option<usize>, tasks: Vec
 
 static TASK: WorkKind = WorkKind::new("Lua task");
 
-/// The time when a sleep from now on ends. It does not begin with the scheduling round, but now.
-fn after(time: Duration) -> Tick {
-    let passed_us = (weir_sched::precise_ns() / 1_000).saturating_sub(weir_sched::now_us());
-    let time = time.saturating_add(Duration::from_micros(passed_us));
-    weir_sched::now().after(u64::try_from(time.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX))
-}
-
 /// The result of an action: its last value, an integer of `act`.
-fn read_result(stack: &LuaStack<'_>, count: i32) -> ScriptResult {
+fn read_result(stack: &LuaStack<'_>, count: i32, wake: Tick) -> ScriptResult {
     if count == 0 || !matches!(stack.kind(-1), LuaKind::Integer | LuaKind::Float) {
         return ScriptResult::Continue;
     }
     match stack.integer(-1) {
         Some(1) => ScriptResult::Stop,
+        Some(2) => ScriptResult::Again(wake),
         Some(3) => ScriptResult::Error,
         Some(4) => ScriptResult::Done(None),
         Some(5) => ScriptResult::Deny,

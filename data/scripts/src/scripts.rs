@@ -1,24 +1,32 @@
 //! The states of a process, from the parser's first `lua-load` to the end.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use weir_config::scripts::{ModuleKind, ScriptAction, ScriptFile, ScriptHost, ServiceKind};
 use weir_expr::{ScriptName, ScriptNames};
-use weir_lua::{Coroutine, LuaError, LuaErrorKind, LuaReference, RunBounds};
+use weir_lua::{Coroutine, LuaError, LuaErrorKind, LuaReference, MemoryBudget, RunBounds, RunSlice};
 use weir_model::ScriptSettings;
+use weir_sched::{Class, WorkKind};
 
 use crate::api;
 use crate::logger::ScriptLogger;
+use crate::network::{ScriptNetwork, SharedNetwork};
+use crate::process::ScriptProcess;
 use crate::registry::{FunctionKind, Registered};
 use crate::resources::ScriptResources;
+use crate::target::ScriptTarget;
 use crate::world::{NewTask, ScriptState};
 
 /// The scripts of a configuration, and their states.
 #[derive(Debug)]
 pub struct Scripts {
     resources: Arc<ScriptResources>,
+    /// The memory of all states (`tune.lua.maxmem`).
+    memory: Arc<MemoryBudget>,
+    network: SharedNetwork,
     started: OnceLock<Started>,
     logger: Arc<ScriptLogger>,
     /// The state of `lua-load`.
@@ -57,6 +65,8 @@ struct StateCell {
     state: Mutex<Option<Box<ScriptState>>>,
     /// Coroutines of runs that were dropped while another thread held the state.
     orphans: Mutex<Vec<Coroutine>>,
+    /// Whether a task will collect its garbage.
+    collects: AtomicBool,
 }
 
 /// Where a function is.
@@ -120,10 +130,11 @@ fn calls(traceback: &str) -> impl Iterator<Item = &str> {
     traceback.lines().map(str::trim).filter(|line| !line.is_empty() && *line != "stack traceback:")
 }
 
-/// The calls of a run that failed, in one line: ` from a, b`.
+/// The calls of a run that failed, in one line: ` from a, b`. Three dots stand for calls that tail calls replaced.
 fn from_calls(traceback: &str) -> String {
     let calls: Vec<String> = calls(traceback).map(of_line).collect();
-    if calls.is_empty() { String::new() } else { format!(" from {}", calls.join(", ")) }
+    let calls = calls.join(", ").replace(", (...tail calls...)", " ...");
+    if calls.is_empty() { String::new() } else { format!(" from {calls}") }
 }
 
 /// The calls of a file that failed, in one line: `, called from a, b`.
@@ -132,8 +143,14 @@ fn called_from(traceback: &str) -> String {
     if calls.is_empty() { String::new() } else { format!(", called from {}", calls.join(", ")) }
 }
 
-/// A call of a traceback as HAProxy writes it: a function without a name by its line.
+/// A call of a traceback as HAProxy writes it: a function without a name by its line, one of a library by its kind.
 fn of_line(call: &str) -> String {
+    if let Some((place, name)) = call.split_once("in function '") {
+        return match name.rsplit_once('.') {
+            Some((_, field)) => format!("{place}in field '{field}"),
+            None => format!("{place}in global '{name}"),
+        };
+    }
     let Some((place, function)) = call.split_once("in function <") else { return call.to_owned() };
     match function.strip_suffix('>').and_then(|function| function.rsplit_once(':')) {
         Some((_, line)) => format!("{place}in function line {line}"),
@@ -146,6 +163,8 @@ impl Scripts {
     pub fn new(resources: ScriptResources, workers: usize) -> Self {
         Scripts {
             resources: Arc::new(resources),
+            memory: Arc::new(MemoryBudget::unlimited()),
+            network: SharedNetwork::default(),
             started: OnceLock::new(),
             logger: Arc::default(),
             shared: StateCell::default(),
@@ -159,12 +178,13 @@ impl Scripts {
         self.shared.is_empty() && self.own.first().is_none_or(StateCell::is_empty)
     }
 
-    /// Ends the reading of the configuration: makes the states of all workers, and runs the functions of `core.register_init`.
+    /// Ends the reading of the configuration: makes the states of all workers.
     ///
     /// # Errors
     /// The message of a script that failed.
     pub fn start(&self, settings: &ScriptSettings, workers: usize) -> Result<(), String> {
         let _ = self.started.set(Started { settings: settings.clone(), workers });
+        self.memory.set_limit(memory_of(settings));
         if self.is_empty() {
             return Ok(());
         }
@@ -178,7 +198,15 @@ impl Scripts {
                 }
             }
         }
-        drop(loading);
+        Ok(())
+    }
+
+    /// Runs the functions of `core.register_init`, with a process that does not serve yet.
+    ///
+    /// # Errors
+    /// The message of a script that failed.
+    pub fn initialize(&self, process: Arc<dyn ScriptProcess>) -> Result<(), String> {
+        self.resources.process.start(process);
         for cell in std::iter::once(&self.shared).chain(&self.own) {
             let mut state = lock(&cell.state);
             let Some(state) = state.as_deref_mut() else { continue };
@@ -192,9 +220,24 @@ impl Scripts {
         Ok(())
     }
 
+    /// Sets the process that serves from now on.
+    pub fn serve(&self, process: Arc<dyn ScriptProcess>) {
+        self.resources.process.serve(process);
+    }
+
+    /// Whether a script sends the mails of `email-alert` itself (`core.disable_legacy_mailers`).
+    pub fn sends_mails(&self) -> bool {
+        self.resources.process.has_taken_over_mails()
+    }
+
     /// Sets the loggers of the global section. Until then, messages of scripts are only printed.
     pub fn log_to(&self, log: impl Fn(u8, &str) -> bool + Send + Sync + 'static) {
         self.logger.set(Box::new(log));
+    }
+
+    /// Lets scripts reach other hosts. Called once, before any worker runs.
+    pub fn connect(&self, network: ScriptNetwork) {
+        let _ = self.network.set(network);
     }
 
     fn loading(&self) -> MutexGuard<'_, LoadedFiles> {
@@ -219,7 +262,14 @@ impl Scripts {
     ) -> Result<(), String> {
         let mut place = lock(&cell.state);
         if place.is_none() {
-            let mut state = api::new_state(thread as u32, settings, &self.resources, &self.logger)?;
+            let mut state = api::new_state(
+                thread as u32,
+                settings,
+                &self.resources,
+                &self.logger,
+                &self.memory,
+                &self.network,
+            )?;
             for (pattern, kind) in paths {
                 api::prepend_path(&mut state, pattern, *kind);
             }
@@ -261,9 +311,12 @@ impl Scripts {
     pub(crate) fn hold(&self, place: Place) -> Held<'_> {
         let cell = self.cell(place);
         let mut state = Held(lock(&cell.state));
+        for ended in state.host().private.take_ended() {
+            state.forget(ended);
+        }
         let orphans = std::mem::take(&mut *lock(&cell.orphans));
         for orphan in orphans {
-            state.end(orphan, self.bounds(place, None));
+            state.end(orphan, self.bounds(place, None, false));
         }
         state
     }
@@ -274,38 +327,67 @@ impl Scripts {
         match cell.state.try_lock() {
             Ok(mut state) => {
                 if let Some(state) = state.as_deref_mut() {
-                    state.end(coroutine, self.bounds(place, None));
+                    state.end(coroutine, self.bounds(place, None, false));
                 }
             }
             Err(_) => lock(&cell.orphans).push(coroutine),
         }
     }
 
-    /// The bounds of a run that may compute for `left` in total.
-    pub(crate) fn bounds(&self, place: Place, left: Option<Duration>) -> RunBounds {
+    /// Collects the garbage of a state soon: a run left sockets open, and Lua does not know their cost.
+    pub(crate) fn collect_soon(self: &Arc<Self>, place: Place) {
+        if self.cell(place).collects.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let scripts = Arc::clone(self);
+        weir_sched::spawn(&COLLECTION, Class::Bulk, async move {
+            weir_sched::sleep_until(weir_sched::now().after(COLLECTION_DELAY_MS)).await;
+            scripts.cell(place).collects.store(false, Ordering::Relaxed);
+            let _entry = Entry::new();
+            let bounds = scripts.bounds(place, None, false);
+            scripts.hold(place).collect(bounds);
+        });
+    }
+
+    /// The bounds of a run that may compute for `left` in total. `is_long` if it has used a slice before.
+    pub(crate) fn bounds(&self, place: Place, left: Option<Duration>, is_long: bool) -> RunBounds {
         let settings = self.settings();
         let time = match (settings.burst, left) {
             (Some(burst), Some(left)) => Some(burst.min(left)),
             (burst, left) => burst.or(left),
         };
-        let memory = match settings.megabytes {
-            0 => usize::MAX,
-            megabytes => (megabytes as usize) << 20,
-        };
-        RunBounds { time, slice: self.slice(place.own), memory }
+        RunBounds { time, slice: self.slice(place.own, is_long) }
     }
 
-    /// The instructions of a slice. Workers share those of the shared state.
-    fn slice(&self, own: Option<usize>) -> u32 {
+    /// The slice of a state. Counting costs, so only workers that wait for the shared state count: the instructions of runs that compute for long.
+    fn slice(&self, own: Option<usize>, is_long: bool) -> RunSlice {
         let Started { settings, workers } = self.started();
-        let shared = || (SLICE / (*workers).max(1) as u32).max(LEAST_SLICE);
-        settings.slice.unwrap_or_else(|| own.map_or_else(shared, |_| SLICE))
+        let instructions = match own {
+            Some(_) => SLICE,
+            None => (SLICE / (*workers).max(1) as u32).max(LEAST_SLICE),
+        };
+        match settings.slice {
+            Some(instructions) => RunSlice::Instructions(instructions),
+            None if is_long && own.is_none() && *workers > 1 => RunSlice::Instructions(instructions),
+            None => RunSlice::Tick { or_instructions: instructions },
+        }
     }
 
-    /// Reports a failure of a script.
-    pub(crate) fn report(&self, failure: &ScriptFailure) {
+    /// Reports a failure of a script: to the loggers of the stream's proxy, or for a service or a task to those of the global section.
+    pub(crate) fn report(
+        &self,
+        target: Option<&mut (dyn ScriptTarget + 'static)>,
+        kind: FunctionKind,
+        failure: &ScriptFailure,
+    ) {
+        let is_of_process =
+            matches!(kind, FunctionKind::Task | FunctionKind::HttpService | FunctionKind::TcpService);
         // As in HAProxy, an error in the log and an alert on the terminal.
-        let has_logger = self.settings().logs && self.logger.log(3, &failure.message);
+        let log = || match target.filter(|_| !is_of_process) {
+            Some(target) => target.log(3, &failure.message),
+            None => self.logger.log(3, &failure.message),
+        };
+        let has_logger = self.settings().logs && log();
         api::print_message(self.settings(), 1, &failure.message, has_logger);
     }
 
@@ -321,6 +403,14 @@ impl Scripts {
 impl StateCell {
     fn is_empty(&self) -> bool {
         lock(&self.state).is_none()
+    }
+}
+
+/// The bytes that all states may use (`tune.lua.maxmem`).
+fn memory_of(settings: &ScriptSettings) -> usize {
+    match settings.megabytes {
+        0 => usize::MAX,
+        megabytes => (megabytes as usize) << 20,
     }
 }
 
@@ -396,6 +486,7 @@ impl ScriptHost for Scripts {
             (true, Some(cell)) => (cell, 1),
             _ => (&self.shared, 0),
         };
+        self.memory.set_limit(memory_of(settings));
         self.ensure(cell, thread, &loading.paths, settings)?;
         run_file(cell, script.path, script.text, script.arguments)?;
         if script.per_thread {
@@ -435,6 +526,10 @@ impl ScriptHost for Scripts {
 const BOOLEANS: &str = "hlua: please set \"tune.lua.bool-sample-conversion\" tunable to either \"normal\" or \"pre-3.1-bug\" explicitly to avoid ambiguities. This must be set before any \"lua-load\" or \"lua-load-per-thread\" directive. Defaulting to \"pre-3.1-bug\".";
 /// Instructions of a slice in a state of one worker (manual, "tune.lua.forced-yield").
 const SLICE: u32 = 10_000;
+static COLLECTION: WorkKind = WorkKind::new("Lua collection");
+/// How long the sockets of a run that has ended stay open, in milliseconds, unless something else collects them. Often enough for descriptors, and rare
+/// enough for a large state.
+const COLLECTION_DELAY_MS: u64 = 1_000;
 /// The least slice in the shared state.
 const LEAST_SLICE: u32 = 500;
 
@@ -454,7 +549,7 @@ mod tests {
         let shown = |kind, message| {
             ScriptFailure::new(FunctionKind::Fetch, Some(name), 2, &error(kind, message)).message
         };
-        let from = "from [C]: in function 'error', /a.lua:4: in function line 3.";
+        let from = "from [C]: in global 'error', /a.lua:4: in function line 3.";
         let begin = "Lua sample-fetch 'f': [state-id 2]";
         assert_eq!(
             shown(LuaErrorKind::Runtime, Some("/a.lua:4: x")),
@@ -474,19 +569,27 @@ mod tests {
 
     #[test]
     fn the_workers_share_a_slice() {
-        let slice = |workers, own| {
+        let slice = |slice, workers, own| {
             let resources = ScriptResources {
                 registry: Arc::default(),
                 patterns: Arc::default(),
                 token_keys: weir_expr::TokenKeys::new(),
                 variables: Arc::default(),
+                files: Arc::new(weir_syntax::NoFiles),
+                process: Default::default(),
             };
             let scripts = Scripts::new(resources, 64);
-            scripts.start(&ScriptSettings::default(), workers).unwrap();
-            scripts.slice(own)
+            scripts.start(&ScriptSettings { slice, ..ScriptSettings::default() }, workers).unwrap();
+            [scripts.slice(own, false), scripts.slice(own, true)]
         };
-        assert_eq!([1, 2, 4, 20, 64].map(|workers| slice(workers, None)), [10_000, 5_000, 2_500, 500, 500]);
-        assert_eq!(slice(64, Some(0)), 10_000);
+        let tick = |or_instructions| RunSlice::Tick { or_instructions };
+        assert_eq!(slice(None, 1, None), [tick(10_000); 2]);
+        for (workers, instructions) in [(2, 5_000), (4, 2_500), (20, 500), (64, 500)] {
+            let expected = [tick(instructions), RunSlice::Instructions(instructions)];
+            assert_eq!(slice(None, workers, None), expected, "{workers}");
+        }
+        assert_eq!(slice(None, 64, Some(0)), [tick(10_000); 2]);
+        assert_eq!(slice(Some(300), 64, None), [RunSlice::Instructions(300); 2]);
     }
 
     #[test]

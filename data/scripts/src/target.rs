@@ -1,5 +1,6 @@
 //! The interface of scripts to a stream.
 
+use std::any::Any;
 use std::ops::Range;
 
 use weir_expr::pattern::regex::Regex;
@@ -11,6 +12,31 @@ use weir_http::Head;
 pub enum ScriptSide {
     Request,
     Response,
+}
+
+/// A part of a request line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestLinePart {
+    Method,
+    Path,
+    Query,
+    /// The whole target. `Host` follows it.
+    Uri,
+}
+
+/// A setting of a stream that scripts change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamSetting {
+    /// The level of its log line, 0 to 7. `None` for no line.
+    LogLevel(Option<u8>),
+    /// The TOS field towards the client.
+    Tos(u8),
+    /// The netfilter mark towards the client.
+    Mark(u32),
+    /// The class in the queues of servers.
+    PriorityClass(i64),
+    /// The advance in the queues of servers, in milliseconds.
+    PriorityOffset(i64),
 }
 
 /// Calls its argument with each reference of an expression.
@@ -33,6 +59,9 @@ pub trait ScriptTarget: ScriptChannels {
     /// The length of the request's body. 0 for a chunked body that did not arrive completely.
     fn body_length(&mut self) -> u64;
 
+    /// Sets a part of the request line. False if the value is invalid, or the head lacks room.
+    fn edit_request_line(&mut self, part: RequestLinePart, value: &[u8]) -> bool;
+
     /// Called after a change of `Host`, which an absolute target follows. False if it cannot.
     fn follow_host(&mut self) -> bool;
 
@@ -47,7 +76,16 @@ pub trait ScriptTarget: ScriptChannels {
         each: bool,
     ) -> bool;
 
-    /// Logs a message of the script. The level is that of syslog, 0 to 7. False if no logger takes it.
+    /// Whether the stream has HTTP messages.
+    fn is_http(&self) -> bool;
+
+    /// Changes a setting of the stream.
+    fn set(&mut self, setting: StreamSetting);
+
+    /// Keeps an object until the stream ends.
+    fn keep(&mut self, object: Box<dyn Any>);
+
+    /// Logs a message of the script The level is that of syslog, 0 to 7. False if no logger takes it.
     fn log(&mut self, level: u8, text: &str) -> bool;
 }
 

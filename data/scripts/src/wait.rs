@@ -71,3 +71,10 @@ pub struct ScriptReply {
     pub headers: Vec<(Vec<u8>, Vec<u8>)>,
     pub body: Vec<u8>,
 }
+
+/// The time when a sleep from now on ends. It does not begin with the scheduling round, but now.
+pub(crate) fn after(time: Duration) -> Tick {
+    let passed_us = (weir_sched::precise_ns() / 1_000).saturating_sub(weir_sched::now_us());
+    let time = time.saturating_add(Duration::from_micros(passed_us));
+    weir_sched::now().after(u64::try_from(time.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX))
+}

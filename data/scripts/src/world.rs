@@ -5,10 +5,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use weir_expr::Expr;
+use weir_expr::pattern::PatternIndex;
+use weir_expr::pattern::regex::Regex;
 use weir_lua::{LuaHost, LuaReference, LuaState};
 use weir_model::ScriptSettings;
 
 use crate::logger::ScriptLogger;
+use crate::network::SharedNetwork;
+use crate::private::PrivateData;
 use crate::registry::FunctionRegistry;
 use crate::resources::ScriptResources;
 use crate::target::ScriptTarget;
@@ -20,6 +24,9 @@ pub(crate) type ScriptState = LuaState<World>;
 /// An expression, or the message of its fault.
 pub(crate) type ParsedExpression = Result<Arc<Expr>, Arc<str>>;
 
+/// Compiled regular expressions by their text.
+pub(crate) type RegexCache = HashMap<Box<[u8]>, Arc<Regex>>;
+
 /// What API functions find through their call.
 pub(crate) struct World {
     /// `core.thread`: 0 in the shared state, else the number of the worker, from 1.
@@ -27,14 +34,24 @@ pub(crate) struct World {
     pub settings: ScriptSettings,
     pub resources: Arc<ScriptResources>,
     pub logger: Arc<ScriptLogger>,
+    pub network: SharedNetwork,
     pub registry: FunctionRegistry,
     pub classes: OnceCell<Classes>,
+    pub private: PrivateData,
+    /// `act.wake_time` of the run, if it was called since the run was resumed.
+    pub wake_ms: Cell<Option<u64>>,
     /// Tasks that were registered and did not start yet.
     pub tasks: RefCell<Vec<NewTask>>,
     /// Whether the configuration is being read: only then functions are registered.
     pub is_loading: Cell<bool>,
     /// Expressions of `txn.f` and `txn.c`, by text. An error is kept, too.
     pub expressions: RefCell<HashMap<Box<[u8]>, ParsedExpression>>,
+    /// Classes that scripts use rarely.
+    pub late_classes: [OnceCell<MadeClass>; LATE_CLASSES],
+    /// Expressions of `Regex`: those that heed case, and those that ignore it.
+    pub regexes: [RefCell<RegexCache>; 2],
+    /// The maps of `Map.new`, which are only made while the configuration is read.
+    pub maps: RefCell<Vec<Arc<PatternIndex>>>,
     /// The names of fetches and converters, in the order of their methods.
     pub fetch_names: Vec<&'static str>,
     pub converter_names: Vec<&'static str>,
@@ -73,8 +90,20 @@ pub(crate) struct Classes {
     pub request_channel: LuaReference,
     /// `txn.res`.
     pub response_channel: LuaReference,
+    pub socket: LuaReference,
+    pub httpclient: LuaReference,
     /// The methods of `txn`, behind its fields.
     pub txn_methods: LuaReference,
+}
+
+/// The number of classes that are made when a script first uses one.
+pub(crate) const LATE_CLASSES: usize = 12;
+
+/// A class of objects that was made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MadeClass {
+    pub metatable: LuaReference,
+    pub methods: LuaReference,
 }
 
 impl LuaHost for World {

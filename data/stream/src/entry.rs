@@ -16,7 +16,7 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::rc::{Rc, Weak};
 
-use weir_mux::{Multiplexer, StreamConnector};
+use weir_mux::{CarrierRef, StreamConnector};
 use weir_sched::{Class, TaskKey, WorkKind};
 use weir_sys::Address;
 
@@ -51,9 +51,9 @@ pub struct StreamEntry {
     pub retries: Cell<u16>,
     /// State that other tasks may borrow briefly.
     shown: RefCell<EntryDetails>,
-    /// The HTTP/2 connections that carry the stream: the client's, the server's.
-    carriers: [Cell<Weak<Multiplexer>>; 2],
-    /// Whether one of `carriers` was ever set.
+    /// The connections that carry the stream beside others: the client's, the server's. Boxed for the size, and kept for the next stream.
+    carriers: RefCell<Option<Box<[CarrierRef; 2]>>>,
+    /// Whether one of `carriers` is set.
     is_carried: Cell<bool>,
 }
 
@@ -122,25 +122,19 @@ impl StreamEntry {
         shown.addresses.get_or_insert_with(|| Box::new(session.addresses())).set(is_source, address);
     }
 
-    /// Records the HTTP/2 connection that carries one side. Clears it for an HTTP/1 connection.
+    /// Records the connection that carries one side, if it carries other streams, too. Clears it for one that does not.
     #[inline]
     pub(crate) fn note_carrier(&self, side: StreamSide, connector: &StreamConnector) {
-        if let Some(shared) = connector.shared() {
-            self.carriers[side as usize].set(shared.connection());
+        let carrier = CarrierRef::from(connector);
+        if carrier.is_some() || self.is_carried.get() {
             self.is_carried.set(true);
-        } else if self.is_carried.get() {
-            self.carriers[side as usize].set(Weak::new());
+            self.carriers.borrow_mut().get_or_insert_default()[side as usize] = carrier;
         }
     }
 
-    /// Describes one side's HTTP/2 connection and this stream on it. `None` for other connections.
+    /// Describes one side's connection and this stream on it. `None` if the connection carries only this stream.
     pub fn describe(&self, side: StreamSide) -> Option<String> {
-        let carrier = self.carriers[side as usize].take();
-        let connection = carrier.upgrade();
-        self.carriers[side as usize].set(carrier);
-        let connection = connection?;
-        let stream = connection.summary_of(self.task()?).unwrap_or_else(|| "stream=-".to_owned());
-        Some(format!("mux=h2 {stream} connection=({})", connection.summary()))
+        self.carriers.borrow().as_ref()?[side as usize].describe(self.task()?)
     }
 
     /// The kept request line. Empty for none.
@@ -265,8 +259,10 @@ impl Drop for OwnEntry {
         if self.0.shown.borrow().addresses.is_some() {
             self.0.shown.borrow_mut().addresses = None;
         }
-        if self.0.is_carried.replace(false) {
-            self.0.carriers.iter().for_each(|carrier| drop(carrier.take()));
+        if self.0.is_carried.replace(false)
+            && let Some(carriers) = self.0.carriers.borrow_mut().as_deref_mut()
+        {
+            *carriers = Default::default();
         }
         self.0.forget_request_line();
         ENTRIES.with_borrow_mut(|entries| {

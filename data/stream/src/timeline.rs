@@ -8,6 +8,7 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use weir_events::timeline::{StreamRecord, StreamText};
+use weir_net::ConnectionFault;
 use weir_sync::Ring;
 
 use crate::ending::By;
@@ -83,6 +84,7 @@ impl StreamLog {
             redispatched: self.stream.choice.redispatched,
             moments: [
                 timers.first_byte,
+                self.stream.captures.body_awaited(),
                 timers.request,
                 timers.queue,
                 timers.connect,
@@ -108,9 +110,27 @@ impl StreamLog {
         if let Some(failure) = self.stream.captures.engine_failure() {
             entry.set_word(StreamText::Engine, failure);
         }
+        if let Some(fault) = self.server_fault() {
+            entry.set_word(StreamText::Fault, &fault);
+        }
         let line = self.line_of_request();
         entry.set_word(StreamText::Request, &line);
         entry
+    }
+
+    /// Why the last connection to a server failed, as a sentence. `None` if the stream ended well, or for another reason.
+    fn server_fault(&self) -> Option<String> {
+        if !self.stream.ending.is_error() {
+            return None;
+        }
+        let fault = match &self.stream.server.upstream {
+            Some(upstream) => upstream.connector.fault(),
+            None => self.stream.server.past().and_then(|past| past.fault),
+        };
+        Some(match fault? {
+            ConnectionFault::Tls(failure) => format!("the TLS session with the server failed: {failure}"),
+            fault => format!("the connection to the server failed: {fault}"),
+        })
     }
 
     fn ended(&self) -> EndedStream {

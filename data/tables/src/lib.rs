@@ -23,6 +23,7 @@ mod ages;
 mod answer;
 mod changes;
 mod due;
+mod filter;
 #[cfg(test)]
 mod fixture;
 mod index;
@@ -39,6 +40,7 @@ mod table;
 pub use weir_expr::table::{DataType, Declaration, KeyType, ServerKeyKind, Stored, TableQuestion};
 
 pub use answer::TableAnswer;
+pub use filter::{Comparison, EntryFilter, MAX_FILTERS};
 pub use key::Key;
 pub use layout::EntryLayout;
 pub use rate::RateParts;

@@ -34,7 +34,9 @@ pub struct StreamRecord {
 pub enum StreamMoment {
     /// The first byte of the request.
     FirstByte,
-    /// The request head was complete.
+    /// The request head was complete, and the body was awaited before the stream went on.
+    BodyAwaited,
+    /// The request was complete, as far as the stream waited for it.
     Request,
     /// A server was assigned.
     Assigned,
@@ -47,7 +49,7 @@ pub enum StreamMoment {
 
 impl StreamMoment {
     /// How many there are.
-    pub const COUNT: usize = 6;
+    pub const COUNT: usize = 7;
 }
 
 /// A text about a stream.
@@ -68,11 +70,13 @@ pub enum StreamText {
     Ending,
     /// The engine that failed to ask its agent (SPOE), when and why.
     Engine,
+    /// The fault of the last connection to a server.
+    Fault,
 }
 
 impl StreamText {
     /// How many there are.
-    pub const COUNT: usize = 9;
+    pub const COUNT: usize = 10;
 }
 
 impl StreamRecord {
@@ -189,7 +193,7 @@ mod tests {
             queued: 8,
             code: *b"sH--",
             redispatched: true,
-            moments: [Some(9), Some(10), None, Some(0), None, Some(5009)],
+            moments: [Some(9), Some(11), Some(10), None, Some(0), None, Some(5009)],
             words: Default::default(),
         };
         entry.set_word(StreamText::Frontend, "web");

@@ -1,6 +1,8 @@
 //! Access to the values of a stack: the arguments and results of functions.
 
 mod function;
+mod numbers;
+mod opaque;
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -11,13 +13,15 @@ use std::ptr::{self, NonNull};
 use mlua_sys as ffi;
 
 use crate::failure::Misuse;
+use crate::library::hide;
 
 use crate::raw::{REGISTRY, RawState};
 use crate::shared::{LuaHost, LuaReference, Shared};
 
-pub(crate) use function::hook;
 use function::trampoline;
 pub use function::{CallEnd, Function};
+pub use numbers::ObjectNumbers;
+pub use opaque::{opaque_bytes, push_opaque};
 
 /// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -206,6 +210,16 @@ impl LuaStack<'_> {
         self.raw.push_element(index, element);
     }
 
+    /// Calls `visit` with an element of the table at `index` at the top of the stack, and removes it.
+    pub fn with_index<R>(&self, index: i32, element: i64, visit: impl FnOnce(&Self) -> R) -> R {
+        let (top, lent) = (self.raw.top(), self.lent.get());
+        self.push_index(index, element);
+        let visited = visit(self);
+        self.lent.set(lent);
+        self.raw.set_top(top);
+        visited
+    }
+
     /// Calls `visit` for each pair of the table at `index`: the key is at -2, the value at -1. `visit` does not change
     /// the table, and reads keys by [`LuaStack::kind`] before it converts them.
     pub fn each_pair<E>(&self, index: i32, mut visit: impl FnMut(&Self) -> Result<(), E>) -> Result<(), E> {
@@ -231,6 +245,14 @@ impl LuaStack<'_> {
         Ok(())
     }
 
+    /// Hides a metatable from scripts: they see a copy of its methods. Every class of objects is hidden, so that scripts cannot give it a finalizer.
+    pub fn hide_class(&self, class: LuaReference) {
+        self.push_reference(class);
+        self.assert_table(-1);
+        hide(self.raw);
+        self.raw.pop(1);
+    }
+
     /// Gives the table at the top the metatable below the reference.
     pub fn set_metatable(&self, metatable: LuaReference) {
         self.assert_table(-1);
@@ -243,8 +265,7 @@ impl LuaStack<'_> {
     pub fn push_object(&self, class: LuaReference, number: i64) {
         self.reserve(3);
         self.raw.push_table(0, 1);
-        self.raw.push_integer(number);
-        self.raw.set_by_pointer(-2, ptr::from_ref(&NUMBER).cast());
+        self.numbers(-1).set_first(number);
         self.raw.push_element(REGISTRY, i64::from(class.0));
         self.assert_table(-1);
         self.raw.set_metatable(-2);
@@ -265,10 +286,17 @@ impl LuaStack<'_> {
         if !is_same {
             return None;
         }
-        self.raw.push_by_pointer(index, ptr::from_ref(&NUMBER).cast());
+        self.raw.push_by_pointer(index, numbers::first_key());
         let number = self.raw.integer(-1);
         self.raw.pop(1);
         number
+    }
+
+    /// The numbers of the object at `index`.
+    pub fn numbers(&self, index: i32) -> ObjectNumbers<'_> {
+        self.assert_table(index);
+        self.reserve(1);
+        ObjectNumbers { raw: self.raw, table: self.absolute(index), life: PhantomData }
     }
 
     /// Removes the value at the top and attaches it to the object below it. Scripts cannot change it.
@@ -324,6 +352,7 @@ impl LuaStack<'_> {
 pub struct LuaCall<'c, H: LuaHost> {
     stack: LuaStack<'c>,
     shared: &'c Shared<H>,
+    arguments: i32,
 }
 
 impl<H: LuaHost> std::fmt::Debug for LuaCall<'_, H> {
@@ -342,7 +371,12 @@ impl<'c, H: LuaHost> Deref for LuaCall<'c, H> {
 
 impl<'c, H: LuaHost> LuaCall<'c, H> {
     pub(crate) fn new(raw: RawState, shared: &'c Shared<H>) -> Self {
-        LuaCall { stack: LuaStack::new(raw), shared }
+        LuaCall { stack: LuaStack::new(raw), shared, arguments: raw.top() }
+    }
+
+    /// The number of arguments. Further values on the stack are those that the function pushed.
+    pub fn arguments(&self) -> i32 {
+        self.arguments
     }
 
     /// The number that the function was registered with.
@@ -353,6 +387,11 @@ impl<'c, H: LuaHost> LuaCall<'c, H> {
     /// The state's host.
     pub fn host(&self) -> &'c H {
         &self.shared.host
+    }
+
+    /// Forgets a kept value.
+    pub fn forget(&self, reference: LuaReference) {
+        self.stack.raw.forget(reference.0);
     }
 
     /// Calls `act` with the target of the run and the stack. `None` without a target: at load time, and in finalizers.
@@ -397,6 +436,17 @@ impl<'c, H: LuaHost> LuaCall<'c, H> {
         Misuse::argument(index, format!("{expected} expected, got {}", self.kind_name(index)))
     }
 
+    /// Whether the run has exceeded its time or its memory: a long function of Rust ends then.
+    pub fn exceeds_bounds(&self) -> bool {
+        let limits = &self.shared.limits;
+        limits.clock.is_late() || limits.memory.has_exceeded()
+    }
+
+    /// Collects all garbage of the state, by which finalizers run.
+    pub fn collect(&self) {
+        self.stack.raw.collect();
+    }
+
     /// Ends the call with the results at the top of the stack.
     pub fn results(&self, count: i32) -> Result<CallEnd, Misuse> {
         Ok(CallEnd::Return(count))
@@ -404,7 +454,7 @@ impl<'c, H: LuaHost> LuaCall<'c, H> {
 
     /// Whether [`LuaCall::wait`] can succeed here.
     pub fn can_wait(&self) -> bool {
-        self.stack.raw.is_yieldable() && self.shared.current.get() == Some(self.stack.raw)
+        self.stack.raw.is_yieldable() && self.shared.limits.is_driven(self.stack.raw)
     }
 
     /// Stops the coroutine until its driver resumes it with the results of `wait`.
@@ -432,7 +482,5 @@ impl<H: LuaHost> Drop for Lent<'_, H> {
     }
 }
 
-/// The key of an object's number: an address that scripts do not have.
-static NUMBER: u8 = 0;
 /// The key of the value that is attached to an object.
-static ATTACHED: u8 = 1;
+static ATTACHED: u8 = 3;

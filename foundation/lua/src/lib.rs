@@ -14,16 +14,27 @@
 //! can raise an error: they are raw accesses, or protected calls, and the allocator refuses memory only while Lua itself runs, never
 //! while Rust does. A function of Rust returns its failure as a value; the error is raised by a frame that owns nothing.
 //!
+//! **Bounds.** A run ends at its limit of CPU time, wherever it computes: a timer of the thread sets the hook of the coroutine that runs ([`watch`]), the
+//! hook yields or raises an error ([`hook`]), and functions of the standard libraries that loop without a call are our own ([`library`]).
+//!
 //! This crate must not know the purpose of weir: no streams, no configuration, no names of functions.
 
 mod call;
+mod clock;
 mod failure;
+mod frame;
+mod hook;
+mod library;
+mod limits;
 mod memory;
 mod raw;
 mod shared;
 mod state;
+mod watch;
 
-pub use call::{CallEnd, Function, LuaCall, LuaKind, LuaStack};
+pub use call::{CallEnd, Function, LuaCall, LuaKind, LuaStack, ObjectNumbers, opaque_bytes, push_opaque};
 pub use failure::{LuaError, LuaErrorKind, Misuse};
-pub use shared::{LuaHost, LuaReference, RunBounds};
+pub use limits::{RunBounds, RunSlice};
+pub use memory::MemoryBudget;
+pub use shared::{LuaHost, LuaReference};
 pub use state::{Coroutine, LuaState, Resumed};

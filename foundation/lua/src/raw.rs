@@ -196,9 +196,9 @@ impl RawState {
         unsafe { ffi::lua_next(self.pointer(), table) != 0 }
     }
 
-    /// Sets the metatable of a table to the table at the top of the stack, which it removes.
+    /// Sets the metatable of a value to the table or nil at the top of the stack, which it removes.
     pub(crate) fn set_metatable(self, table: c_int) {
-        // SAFETY: the values are tables.
+        // SAFETY: the value at the top is a table or nil.
         unsafe { ffi::lua_setmetatable(self.pointer(), table) };
     }
 
@@ -263,11 +263,6 @@ impl RawState {
         unsafe { ffi::lua_isyieldable(self.pointer()) != 0 }
     }
 
-    pub(crate) fn set_hook(self, hook: ffi::lua_Hook, count: c_int) {
-        // SAFETY: the hook is a function of this crate.
-        unsafe { ffi::lua_sethook(self.pointer(), Some(hook), ffi::LUA_MASKCOUNT, count) }
-    }
-
     /// Collects everything that is not used.
     pub(crate) fn collect(self) {
         // SAFETY: this option takes no argument. Errors of finalizers become warnings.
@@ -291,6 +286,11 @@ impl RawState {
         // SAFETY: the function is that of a standard library, and opening one only allocates.
         unsafe { ffi::luaL_requiref(self.pointer(), name.as_ptr(), open, 1) };
         self.pop(1);
+    }
+
+    /// The hook of this coroutine.
+    pub(crate) fn hook(self) -> RawHook {
+        RawHook(self)
     }
 
     /// The place of a pointer that belongs to the state. Coroutines have copies of it.
@@ -345,5 +345,33 @@ impl RawState {
     pub(crate) fn close(self) {
         // SAFETY: the owner of the state ends it once.
         unsafe { ffi::lua_close(self.pointer()) }
+    }
+}
+
+/// The hook of a coroutine. Signal handlers may use it, too.
+#[derive(Clone, Copy)]
+pub(crate) struct RawHook(RawState);
+
+impl RawHook {
+    /// Sets the hook for `events`. `count` is the number of instructions between two calls.
+    pub(crate) fn set(self, hook: ffi::lua_Hook, events: c_int, count: c_int) {
+        // SAFETY: the hook is a function of this crate. Lua allows this call at any time, also in a signal handler.
+        unsafe { ffi::lua_sethook(self.0.pointer(), Some(hook), events, count) }
+    }
+
+    pub(crate) fn clear(self) {
+        // SAFETY: see the invariants.
+        unsafe { ffi::lua_sethook(self.0.pointer(), None, 0, 0) }
+    }
+
+    pub(crate) fn is_set(self) -> bool {
+        // SAFETY: see the invariants.
+        unsafe { ffi::lua_gethookmask(self.0.pointer()) != 0 }
+    }
+
+    /// The instructions between two calls, 0 without a hook.
+    pub(crate) fn count(self) -> c_int {
+        // SAFETY: see the invariants.
+        unsafe { ffi::lua_gethookcount(self.0.pointer()) }
     }
 }

@@ -3,19 +3,23 @@
 mod coroutine;
 
 use std::cell::Cell;
-use std::ffi::{CStr, CString, c_int};
+use std::ffi::{CString, c_int};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::Duration;
 
 use mlua_sys as ffi;
 
-use crate::call::{LuaCall, LuaStack, hook};
+use crate::call::{LuaCall, LuaStack};
 use crate::failure::{LuaError, LuaErrorKind};
-use crate::memory::Memory;
+use crate::hook::INTERRUPT;
+use crate::library;
+use crate::limits::{RunBounds, RunLimits, RunSlice};
+use crate::memory::{Memory, MemoryBudget};
 use crate::raw::{REGISTRY, RawState};
-use crate::shared::{LuaHost, LuaReference, RunBounds, Shared};
+use crate::shared::{LuaHost, LuaReference, Shared};
 
 pub use coroutine::{Coroutine, Resumed};
 
@@ -43,25 +47,21 @@ impl<H: LuaHost> std::fmt::Debug for LuaState<H> {
 }
 
 impl<H: LuaHost> LuaState<H> {
-    /// An empty state: without libraries.
+    /// An empty state: without libraries. It takes its memory from `budget`.
     ///
     /// # Errors
     /// If memory is short.
-    pub fn new(host: H) -> Result<Self, LuaError> {
+    pub fn new(host: H, budget: Arc<MemoryBudget>) -> Result<Self, LuaError> {
         let shared = Box::new(Shared {
-            memory: Memory::new(),
+            limits: RunLimits::new(Memory::new(budget), INTERRUPT),
             host,
             target: Cell::new(None),
-            current: Cell::new(None),
             wait: Cell::new(None),
             settled: Cell::new(None),
-            deadline: Cell::new(None),
-            expired: Cell::new(false),
-            interrupted: Cell::new(false),
         });
         let shared = NonNull::from(Box::leak(shared));
         // SAFETY: the pointer is that of the box above.
-        let memory = unsafe { &raw const (*shared.as_ptr()).memory };
+        let memory = unsafe { &raw const (*shared.as_ptr()).limits.memory };
         // SAFETY: the allocator gets its memory, which lives longer than the state.
         let state = unsafe { ffi::lua_newstate(Memory::allocate, memory.cast_mut().cast()) };
         let Some(raw) = RawState::new(state) else {
@@ -97,23 +97,10 @@ impl<H: LuaHost> LuaState<H> {
         result
     }
 
-    /// Opens a standard library. False if the name is unknown. `base` and `coroutine` are two of them.
+    /// Opens a standard library, with functions that cannot escape the bounds of a run. False if the name is unknown. `base` and `coroutine` are
+    /// two of them.
     pub fn open_library(&mut self, name: &str) -> bool {
-        let (name, open): (&CStr, ffi::lua_CFunction) = match name {
-            "base" => (c"_G", ffi::luaopen_base),
-            "coroutine" => (c"coroutine", ffi::luaopen_coroutine),
-            "table" => (c"table", ffi::luaopen_table),
-            "io" => (c"io", ffi::luaopen_io),
-            "os" => (c"os", ffi::luaopen_os),
-            "string" => (c"string", ffi::luaopen_string),
-            "utf8" => (c"utf8", ffi::luaopen_utf8),
-            "math" => (c"math", ffi::luaopen_math),
-            "debug" => (c"debug", ffi::luaopen_debug),
-            "package" => (c"package", ffi::luaopen_package),
-            _ => return false,
-        };
-        self.raw.open_library(name, open);
-        true
+        library::open(self.raw, name)
     }
 
     /// Makes the value at the top of the stack a global, and removes it.
@@ -140,7 +127,11 @@ impl<H: LuaHost> LuaState<H> {
     pub fn load(&mut self, text: &[u8], name: &str) -> Result<LuaReference, LuaError> {
         let name = CString::new(name.replace('\0', "?")).unwrap_or_default();
         self.raw.reserve(2);
-        match self.raw.load(text, &name) {
+        // The compiler returns its errors.
+        let was_enforced = self.shared().limits.memory.enforce(true);
+        let status = self.raw.load(text, &name);
+        self.shared().limits.memory.enforce(was_enforced);
+        match status {
             ffi::LUA_OK => Ok(self.stack().keep()),
             status => Err(self.take_error(self.raw, status, false)),
         }
@@ -170,9 +161,9 @@ impl<H: LuaHost> LuaState<H> {
         self.stack().push_reference(function);
         arguments(&LuaStack::new(raw));
         let count = raw.top() - base - 2;
-        self.enter(raw, target.map(NonNull::from), bounds);
+        let outer = self.enter(raw, target.map(NonNull::from), bounds, false);
         let status = raw.call(count, ffi::LUA_MULTRET, base + 1);
-        self.leave();
+        self.leave(outer);
         let ended = match status {
             ffi::LUA_OK => {
                 raw.remove(base + 1);
@@ -184,33 +175,35 @@ impl<H: LuaHost> LuaState<H> {
         ended
     }
 
-    /// Begins a run.
-    pub(crate) fn enter(&self, raw: RawState, target: Option<NonNull<H::Target>>, bounds: RunBounds) {
+    /// Begins a run. Returns the outer one of the thread.
+    pub(crate) fn enter(
+        &self,
+        raw: RawState,
+        target: Option<NonNull<H::Target>>,
+        bounds: RunBounds,
+        can_yield: bool,
+    ) -> Option<RawState> {
         let shared = self.shared();
         shared.target.set(target);
-        shared.current.set(Some(raw));
-        shared.expired.set(false);
-        shared.interrupted.set(false);
-        shared.deadline.set(bounds.time.map(|time| Instant::now() + time));
-        let slice = c_int::try_from(bounds.slice.max(1)).unwrap_or(c_int::MAX);
-        raw.set_hook(hook::<H>, slice);
-        shared.memory.set_limit(bounds.memory);
-        shared.memory.enforce(true);
+        shared.limits.enter(raw, bounds, can_yield)
     }
 
     /// Ends a run.
-    pub(crate) fn leave(&self) {
+    pub(crate) fn leave(&self, outer: Option<RawState>) {
         let shared = self.shared();
-        shared.memory.enforce(false);
+        shared.limits.leave(outer);
         shared.target.set(None);
-        shared.current.set(None);
-        shared.deadline.set(None);
+    }
+
+    /// How long the last run has computed. Without waits for other threads; an estimate for runs shorter than a slice.
+    pub fn computed(&self) -> Duration {
+        self.shared().limits.clock.computed()
     }
 
     /// Takes the error at the top of a stack. `is_pair` if a handler made it: a text and its traceback.
     pub(crate) fn take_error(&self, raw: RawState, status: c_int, is_pair: bool) -> LuaError {
         let kind = match status {
-            _ if self.shared().expired.get() => LuaErrorKind::Timeout,
+            _ if self.shared().limits.is_expired() => LuaErrorKind::Timeout,
             ffi::LUA_ERRSYNTAX => LuaErrorKind::Syntax,
             ffi::LUA_ERRMEM => LuaErrorKind::Memory,
             _ => LuaErrorKind::Runtime,
@@ -235,25 +228,35 @@ impl<H: LuaHost> LuaState<H> {
 
     /// Bytes that the state uses.
     pub fn memory_used(&self) -> usize {
-        self.shared().memory.used()
+        self.shared().limits.memory.used()
     }
 
-    /// Collects everything that is not used. Finalizers of the script run, without a target.
-    pub fn collect(&mut self) {
+    /// Collects everything that is not used. Finalizers of the script run, without a target, within `bounds`.
+    pub fn collect(&mut self, bounds: RunBounds) {
+        let outer = self.enter(self.raw, None, bounds, false);
         self.raw.collect();
+        self.leave(outer);
     }
 }
 
 impl<H: LuaHost> Drop for LuaState<H> {
     fn drop(&mut self) {
         self.spare.clear();
+        // Finalizers run, in coroutines. The thread must not set a hook of the state itself, which is freed.
+        let outer = self.enter(self.raw, None, CLOSING, false);
+        self.shared().limits.switch_to(None);
         self.raw.close();
+        self.leave(outer);
         // SAFETY: the state has ended, so nothing has the pointer any more.
         drop(unsafe { Box::from_raw(self.shared.as_ptr()) });
     }
 }
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+
+/// The bounds of all finalizers of a state that ends.
+const CLOSING: RunBounds =
+    RunBounds { time: Some(Duration::from_millis(100)), slice: RunSlice::Tick { or_instructions: 1_000 } };
 
 /// The handler of errors of calls: makes a pair of the error and its traceback.
 unsafe extern "C-unwind" fn add_traceback(state: *mut ffi::lua_State) -> c_int {

@@ -26,6 +26,7 @@ pub mod splice;
 pub mod standard_error;
 pub mod tcp_info;
 pub mod thread;
+pub mod thread_timer;
 pub mod time;
 pub mod users;
 

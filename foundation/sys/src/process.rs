@@ -6,6 +6,7 @@ use rustix::thread::CpuSet;
 use std::io::Write as _;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Replaces the supplementary groups of all threads with `groups` (`setgroups`).
 pub fn set_groups(groups: &[u32]) -> Result<()> {
@@ -262,8 +263,19 @@ pub fn fork() -> Result<Fork> {
     }
     // SAFETY: with a single thread the child is a whole copy; no lock is held by a thread that it lacks.
     let child = status(unsafe { libc::fork() })?;
+    if child == 0 {
+        FORKS.fetch_add(1, Ordering::Relaxed);
+    }
     Ok(if child == 0 { Fork::Child } else { Fork::Parent(child as u32) })
 }
+
+/// The forks between the first process and this one. A fork leaves timers behind, for example: their owners compare this number.
+#[inline]
+pub fn forks() -> u32 {
+    FORKS.load(Ordering::Relaxed)
+}
+
+static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// Starts a new session without a controlling terminal (`setsid`).
 pub fn start_session() -> Result<()> {

@@ -109,6 +109,21 @@ pub fn send_to_thread(thread: u32, signal: Signal) -> Result<bool> {
     }
 }
 
+/// Installs a handler for `signal`, process-wide, and unblocks the signal in the calling thread. System calls that it interrupts go on, where
+/// the kernel can (`man 7 signal`).
+///
+/// # Safety
+/// The handler calls only functions that are safe in signals, and does not panic.
+pub(crate) unsafe fn handle(signal: Signal, handler: extern "C" fn(Signal)) -> Result<()> {
+    // SAFETY: all zeros is an action without flags and with an empty mask.
+    let mut action = unsafe { std::mem::zeroed::<libc::sigaction>() };
+    action.sa_sigaction = handler as *const () as libc::sighandler_t;
+    action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
+    // SAFETY: the action is complete, and the former one is not requested. The caller vouches for the handler.
+    crate::process::status(unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) })?;
+    change_mask(libc::SIG_UNBLOCK, &[signal]).map(drop)
+}
+
 /// Installs a handler for `signal`. The thread that receives it prints its stack trace to stderr and ends the process. For a
 /// watchdog that detected a stuck thread.
 pub fn die_with_a_trace_on(signal: Signal) -> Result<()> {

@@ -8,7 +8,7 @@ pub(crate) mod variables;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
-use weir_syntax::{Span, Word};
+use weir_syntax::{SourceMap, Span, Word};
 
 use crate::words::{Parsed, fault, not_yet};
 use weir_model::{Family, Host, IpNetwork, ListenAddress, LogAddress, ServerAddress, ServerPort};
@@ -177,6 +177,23 @@ fn address_of_server(word: &Word, subject: &str, transport: SocketType) -> Parse
         Raw::SocketPair(number) => Ok(ServerAddress::SocketPair(number)),
         Raw::Descriptor(_) => Err(complain(format!("'fd@' is not permitted here in '{text}'"))),
     }
+}
+
+/// Parses the address of a peer in a script: that of a server, with an IP address and a plain port. `None` if it is not valid.
+pub fn script_address(text: &str) -> Option<ServerAddress> {
+    let file = SourceMap::new().add("script", Vec::new());
+    let word = Word::synthetic(text, Span::new(file, 1, 0, 0));
+    let address = server_address(&word, "script").ok()?;
+    let suits = match &address {
+        ServerAddress::Inet { host, port } => {
+            // Short forms of IPv4 addresses are likely to be mistakes here.
+            let is_whole = |ip: IpAddr| ip.is_ipv6() || ip.is_unspecified() || text.contains(&ip.to_string());
+            host.ip().is_some_and(is_whole) && matches!(port, ServerPort::Fixed(_) | ServerPort::Mapped(0))
+        }
+        ServerAddress::Unix(_) | ServerAddress::Abstract { .. } => true,
+        ServerAddress::SocketPair(_) => false,
+    };
+    (suits && !is_multipath(text)).then_some(address)
 }
 
 /// Parses the address of a log target. Messages use `keyword`.
@@ -499,7 +516,6 @@ fn port_number(digits: &str, port: &str, text: &str) -> Result<u16, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_syntax::SourceMap;
 
     fn word(text: &str) -> Word {
         let file = SourceMap::new().add("f", Vec::new());
@@ -510,6 +526,43 @@ mod tests {
         match result {
             Ok(value) => format!("{value:?}"),
             Err(fault) => fault.message,
+        }
+    }
+
+    #[test]
+    fn scripts_connect_to_addresses_without_names() {
+        let show = |text: &str| script_address(text).map(|address| format!("{address:?}"));
+        for text in [
+            "127.0.0.1",
+            "127.0.0.1:80",
+            "ipv4@127.0.0.1:80",
+            "[::1]:80",
+            "::1:80",
+            "*:80",
+            "/run/x",
+            "unix@x",
+            "abns@x",
+        ] {
+            assert!(show(text).is_some(), "{text}");
+        }
+        for text in [
+            "",
+            "localhost:80",
+            "a.example",
+            "fd@5",
+            "sockpair@5",
+            "udp@127.0.0.1:80",
+            "127.0.0.1:80:80",
+            "127.0.0.1:+80",
+            "127.0.0.1:1-2",
+            "127.0.0.1:x",
+            "mptcp@127.0.0.1:80",
+            "no such host:80",
+            "rhttp@x",
+            "5:80",
+            "127.1:80",
+        ] {
+            assert_eq!(show(text), None, "{text}");
         }
     }
 

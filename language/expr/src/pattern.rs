@@ -26,6 +26,7 @@ pub use cache::{MAX_CACHE_SIZE, set_cache_size};
 pub use discarded::{any_discarded, free_some};
 pub use file::{FileEntry, acl_entries, map_entries};
 pub use index::{PatternIndex, PatternMatch};
+pub use parsed::AddressInNetwork;
 pub use set::{LookupReport, PatternEntry, PatternSet, Selector, SetError, ValueCheck, counts, take_untidy};
 pub use store::PatternStore;
 

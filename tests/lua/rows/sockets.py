@@ -136,7 +136,7 @@ ROWS = [
     *(open_(f"return s:settimeout({value})") for value in ("1", "0", "0.5", "'1'", "100000", "1, 'b'")),
     *(open_(f"return pcall(s.settimeout, s, {value})") for value in ("-1", "nil", "'x'", "{}", "1e30", "0/0")),
     open_("return pcall(s.settimeout, s)"),
-    open_("return s:settimeout(0), s:receive()", name="settimeout(0), then receive"),
+    open_("return s:settimeout(0), s:receive()", '1, "one"', name="settimeout(0), then receive", manual="What has arrived is returned."),
     open_("return pcall(s.bind, s, '127.0.0.1')", name="bind"),
     open_("return s.accept, s.listen, s.shutdown, s.sendall", name="members of LuaSocket that are missing"),
     Row("a socket kept for the next request", "if not kept_socket then kept_socket = core.tcp() kept_socket:connect('127.0.0.1', settings.peer) show(kept_socket:receive()) else "

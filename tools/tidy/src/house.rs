@@ -46,7 +46,7 @@ const HOUSE: &[Room] = &[
     // A separate crate, because a feature of another crate would rebuild all its dependents for tests.
     room("weir-counting", "foundation/counting", NOTHING, NOTHING),
     room("weir-formats", "foundation/formats", NOTHING, NOTHING),
-    room("weir-lua", "foundation/lua", NOTHING, NOTHING),
+    room("weir-lua", "foundation/lua", &["weir-sys"], NOTHING),
     room("weir-sys", "foundation/sys", NOTHING, NOTHING),
     room("weir-memory", "foundation/memory", &["weir-sys"], NOTHING),
     room("weir-sync", "foundation/sync", &["weir-sys"], NOTHING),
@@ -77,7 +77,7 @@ const HOUSE: &[Room] = &[
     ),
     room("weir-tls", "data/tls", NOTHING, DATA_BELOW),
     room("weir-compression", "data/compression", NOTHING, DATA_BELOW),
-    room("weir-scripts", "data/scripts", NOTHING, DATA_BELOW),
+    room("weir-scripts", "data/scripts", &["weir-client", "weir-net", "weir-tables", "weir-tls"], DATA_BELOW),
     room("weir-net", "data/net", &["weir-tls"], DATA_BELOW),
     room("weir-mux", "data/mux", &["weir-net", "weir-tls"], DATA_BELOW),
     room("weir-logs", "data/logs", &["weir-backend", "weir-net", "weir-tls"], DATA_BELOW),

@@ -97,7 +97,7 @@ static RESPONSE_COOKIE: [(char, &str); 7] = [
 ];
 
 /// Advice for common pairs of letters.
-pub(crate) const ADVICE: [(&str, &str); 29] = [
+pub(crate) const ADVICE: [(&str, &str); 30] = [
     ("--", "Nothing to look at."),
     (
         "CC",
@@ -178,6 +178,10 @@ pub(crate) const ADVICE: [(&str, &str); 29] = [
     (
         "sQ",
         "The request waited longer than 'timeout queue' (or 'timeout connect' without it): servers are full.",
+    ),
+    (
+        "SL",
+        "The server answered completely, and closed before it had read the whole request. The client got the response; the rest of its upload is dropped.",
     ),
     (
         "SR",

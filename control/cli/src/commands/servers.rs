@@ -4,15 +4,16 @@ use std::fmt;
 use std::io::Write as _;
 use std::net::IpAddr;
 
-use weir_backend::{AdminState, WeightChange};
+use weir_backend::AdminState;
 
 use crate::command::{Command, CommandArguments, CommandContext, WORKER};
 use crate::commands::{answer, backend, backend_and_name, complaint, server};
 use crate::level::Level;
 use crate::outcome::{AnswerStep, AnswerStream, CommandOutcome};
+use crate::server_changes;
 use crate::target::{
-    AddressChange, BackendKey, CheckKind, CheckRedirection, CommandTarget, ListPosition, PortSetting,
-    ServerConnections, ServerHealth, ServerKey, ServerRefusal, ServerState, ServerView, check_state,
+    BackendKey, CheckKind, CheckRedirection, CommandTarget, ListPosition, ServerConnections, ServerHealth,
+    ServerKey, ServerRefusal, ServerState, ServerView, check_state,
 };
 
 pub(super) static COMMANDS: &[Command] = &[
@@ -213,15 +214,7 @@ fn set_weight(
     key: ServerKey,
     word: &str,
 ) -> Result<CommandOutcome, CommandOutcome> {
-    let view = context.target.server_view(key).ok_or_else(gone)?;
-    let change = WeightChange::parse(word).map_err(|why| CommandOutcome::error(format!("{why}\n")))?;
-    let weight = change.apply(view.initial_weight);
-    if view.static_balance && weight != 0 && weight != view.initial_weight {
-        return Err(CommandOutcome::error(
-            "Backend is using a static LB algorithm and only accepts weights '0%' and '100%'.\n",
-        ));
-    }
-    context.target.set_server_weight(key, weight).map_err(refused)?;
+    server_changes::set_weight(context.target, key, word).map_err(refused)?;
     Ok(CommandOutcome::Nothing)
 }
 
@@ -490,56 +483,15 @@ fn set_address(
             "set server <b>/<s> addr requires an address and optionally a port.\n",
         ));
     }
-    let view = context.target.server_view(key).ok_or_else(gone)?;
-    let Ok(address) = text.parse::<IpAddr>() else {
-        return Err(CommandOutcome::warning(format!("Invalid addr '{text}'\n")));
-    };
-    // Validate everything before any change.
-    let mut change = AddressChange { address: None, port: None };
-    let mut changes = Vec::new();
-    if view.address != Some(address) {
-        change.address = Some(address);
-        let old = view.address.map_or_else(|| "none".to_owned(), |old| old.to_string());
-        changes.push(format!("IP changed from '{old}' to '{address}'"));
-    }
-    if arguments.word(3) == "port" {
-        let word = arguments.word(4);
-        match port(word) {
-            None => {
-                return Err(CommandOutcome::warning(format!("problem converting port '{word}' to an int\n")));
-            }
-            Some(setting) if setting == view.port => {}
-            Some(setting) => {
-                change.port = Some(setting);
-                changes.push(format!("port changed from '{}' to '{setting}'", view.port));
-            }
-        }
-    }
-    if changes.is_empty() {
-        return Ok(CommandOutcome::warning("nothing changed\n"));
-    }
-    context.target.set_server_address(key, change).map_err(refused)?;
-    Ok(CommandOutcome::warning(format!("{} by 'stats socket command'\n", changes.join(", "))))
-}
-
-/// Parses a port: `80`, or `+5` or `-5` relative to the client's destination port.
-fn port(word: &str) -> Option<PortSetting> {
-    let digits = word.trim_start_matches(['+', '-']);
-    let number: u16 = digits.parse().ok().filter(|_| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
-    match word.len() - digits.len() {
-        0 if number > 0 => Some(PortSetting::Fixed(number)),
-        1 if word.starts_with('-') => Some(PortSetting::Offset(-i32::from(number))),
-        1 => Some(PortSetting::Offset(i32::from(number))),
-        _ => None,
-    }
+    let port = (arguments.word(3) == "port").then(|| arguments.word(4));
+    let said = server_changes::set_address(context.target, key, text, port, "stats socket command");
+    Ok(CommandOutcome::warning(format!("{}\n", said.map_err(refused)?)))
 }
 
 fn set_maxconn(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     answer(|| {
         let key = server(context, arguments.word(0))?;
-        let maxconn = weir_backend::settings::parse_maximum_connections(arguments.word(1))
-            .map_err(|text| CommandOutcome::error(format!("{text}\n")))?;
-        context.target.set_server_maxconn(key, maxconn).map_err(refused)?;
+        server_changes::set_maximum_connections(context.target, key, arguments.word(1)).map_err(refused)?;
         Ok(CommandOutcome::Nothing)
     })
 }
@@ -723,26 +675,5 @@ fn write_connections(now: &ServerConnections, out: &mut Vec<u8>) {
     words.number(now.idle_limit, b' ').number(now.idle_now, next(workers.len()));
     for (at, count) in workers.iter().enumerate() {
         words.number(*count, next(workers.len() - at - 1));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parses_fixed_and_relative_ports() {
-        for (word, expected) in [
-            ("80", Some(PortSetting::Fixed(80))),
-            ("+5", Some(PortSetting::Offset(5))),
-            ("-5", Some(PortSetting::Offset(-5))),
-            ("0", None),
-            ("", None),
-            ("x", None),
-            ("++5", None),
-            ("65536", None),
-        ] {
-            assert_eq!(port(word), expected, "{word}");
-        }
     }
 }

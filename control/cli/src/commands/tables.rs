@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use weir_expr::Value;
 use weir_expr::table::{DataKind, DataType, KeyType};
-use weir_tables::{EntryKey, Key, LockedEntry, Removal, Table, TableCursor};
+use weir_tables::{EntryFilter, EntryKey, Key, LockedEntry, MAX_FILTERS, Removal, Table, TableCursor};
 
 use crate::command::{Command, CommandArguments, CommandContext, WORKER};
 use crate::commands::answer;
@@ -269,17 +269,6 @@ fn data_of(table: &Table, name: &str) -> Result<(DataType, u16), &'static str> {
     }
 }
 
-/// A condition on an entry's data.
-struct EntryFilter {
-    data: DataType,
-    element: u16,
-    comparison: fn(&i64, &i64) -> bool,
-    value: i64,
-}
-
-/// Maximum number of filters per command.
-const MAX_FILTERS: usize = 4;
-
 fn filters(table: &Table, arguments: &CommandArguments<'_>) -> Result<Vec<EntryFilter>, CommandOutcome> {
     let mut filters = Vec::new();
     for words in arguments.from(1).chunks(3).filter(|words| !words[0].is_empty()) {
@@ -290,31 +279,15 @@ fn filters(table: &Table, arguments: &CommandArguments<'_>) -> Result<Vec<EntryF
         }
         let name = words[0].strip_prefix("data.").ok_or_else(|| wrong("Expected data.<type>\n"))?;
         let (data, element) = data_of(table, name).map_err(wrong)?;
-        let comparison: fn(&i64, &i64) -> bool = match words.get(1).map_or("", String::as_str) {
-            "eq" => i64::eq,
-            "ne" => i64::ne,
-            "le" => i64::le,
-            "ge" => i64::ge,
-            "lt" => i64::lt,
-            "gt" => i64::gt,
-            _ => {
-                return Err(wrong(
-                    "Require and operator among \"eq\", \"ne\", \"le\", \"ge\", \"lt\", \"gt\"\n",
-                ));
-            }
-        };
+        let comparison = EntryFilter::comparison(words.get(1).map_or("", String::as_str));
+        let comparison = comparison.ok_or_else(|| {
+            wrong("Require and operator among \"eq\", \"ne\", \"le\", \"ge\", \"lt\", \"gt\"\n")
+        })?;
         let value = words.get(2).and_then(|value| value.parse().ok());
         let value = value.ok_or_else(|| wrong("Require a valid integer value to compare against\n"))?;
         filters.push(EntryFilter { data, element, comparison, value });
     }
     Ok(filters)
-}
-
-impl EntryFilter {
-    fn holds(&self, row: &LockedEntry<'_>) -> bool {
-        let value = row.get(self.data, self.element).unwrap_or_default();
-        (self.comparison)(&i64::try_from(value).unwrap_or(i64::MAX), &self.value)
-    }
 }
 
 /// Lists all tables.

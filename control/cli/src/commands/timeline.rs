@@ -163,6 +163,7 @@ impl AnswerStream for ShowTimeline {
 /// The text for each moment, and its name in JSON.
 const MOMENTS: [(StreamMoment, &str, &str); StreamMoment::COUNT] = [
     (StreamMoment::FirstByte, "first byte of the request", "first_byte"),
+    (StreamMoment::BodyAwaited, "request head complete, its body is awaited", "body_awaited"),
     (StreamMoment::Request, "request complete", "request"),
     (StreamMoment::Assigned, "assigned to server", "place"),
     (StreamMoment::Connected, "connected to the server", "connected"),
@@ -180,6 +181,7 @@ const WORDS: [(StreamText, &str); StreamText::COUNT] = [
     (StreamText::Rule, "rule"),
     (StreamText::Ending, "ending"),
     (StreamText::Engine, "engine"),
+    (StreamText::Fault, "fault"),
 ];
 
 fn code(entry: &StreamRecord) -> String {
@@ -246,6 +248,9 @@ fn write_text(entry: &StreamRecord, date: &str, text: &mut String) {
             }
             _ => String::new(),
         };
+        if moment == StreamMoment::End && !entry.word(StreamText::Fault).is_empty() {
+            let _ = writeln!(text, "  {:>8} {}", "", entry.word(StreamText::Fault));
+        }
         let _ = writeln!(text, "  {:>8} {what}{detail}", format!("+{at}"));
         if moment == StreamMoment::FirstByte && !entry.word(StreamText::Engine).is_empty() {
             let _ = writeln!(text, "  {:>8} {}", "", entry.word(StreamText::Engine));
@@ -317,7 +322,7 @@ mod tests {
             queued: 1,
             bytes: [70, 198],
             code: *b"sHNN",
-            moments: [Some(1), Some(2), Some(2), Some(5), None, Some(5001)],
+            moments: [Some(1), None, Some(2), Some(2), Some(5), None, Some(5001)],
             ..StreamRecord::default()
         };
         let words = [
@@ -373,6 +378,21 @@ mod tests {
     }
 
     #[test]
+    fn show_timeline_prints_the_wait_for_a_body_and_the_fault_of_the_server_connection() {
+        let mut failed = entry();
+        failed.moments[StreamMoment::BodyAwaited as usize] = Some(1);
+        failed.set_word(StreamText::Fault, "the TLS session with the server failed: no cipher in common");
+        let mut text = String::new();
+        write_text(&failed, "", &mut text);
+        let lines: Vec<&str> = text.lines().map(str::trim_start).collect();
+        assert_eq!(lines[3], "+1 request head complete, its body is awaited");
+        assert!(lines[4].starts_with("+2 request complete: "), "{text}");
+        let end = lines.len() - 1;
+        assert_eq!(lines[end - 1], "the TLS session with the server failed: no cipher in common");
+        assert!(lines[end].starts_with("+5001 end: "), "{text}");
+    }
+
+    #[test]
     fn show_timeline_json_prints_one_object_for_each_stream() {
         let mut text = String::new();
         write_json(&entry(), &mut text);
@@ -382,7 +402,7 @@ mod tests {
              \"duration_ms\":5000,\"retries\":3,\"redispatched\":false,\"queued\":1,\"bytes_in\":70,\"bytes_out\":198,\
              \"source\":\"127.0.0.1:5000\",\"frontend\":\"web\",\"backend\":\"app\",\"server\":\"s1\",\
              \"chosen_by\":\"roundrobin\",\"request_line\":\"GET /\\\"x\\\" HTTP/1.1\",\"rule\":\"a.cfg:12\",\
-             \"ending\":\"the server sent no response in time\",\"engine\":\"\",\
+             \"ending\":\"the server sent no response in time\",\"engine\":\"\",\"fault\":\"\",\
              \"moments_ms\":{\"first_byte\":1,\"request\":2,\"place\":2,\"connected\":5,\"end\":5001}}"
         );
     }

@@ -1,12 +1,14 @@
 //! Creates the live objects from the configuration, before any socket is bound.
 
+use std::sync::Arc;
+
 use weir_assemble::{
     BuiltInstance, CheckMeans, ClientPlan, NameServersPlan, PeersPlan, ProcessValues, RelayListeners,
     RingFiles, SavedStates, SystemResolver,
 };
 use weir_model::{Config, Resolvers};
 use weir_observe::files::SystemFiles;
-use weir_observe::{ProcessRecord, RecordedLimits};
+use weir_observe::{LiveProcess, LiveScripts, ProcessRecord, RecordedLimits};
 use weir_stream::instance::{Instance, InstanceIdentity};
 use weir_syntax::SharedFiles;
 use weir_sys::{process as system, users};
@@ -83,7 +85,24 @@ impl DetachedProcess {
         let record = ProcessRecord { tls: Some(tls), log_sinks, ..record };
         let resolution = Resolution { sections, name_servers, states };
         let parts = ProcessParts { instance, record, relays, resolution, client };
+        let parts = parts.initialize_scripts().map_err(|fault| Some(format!("config : {fault}")))?;
         Ok(BuiltProcess { start, parts, peers, ring_files, outside })
+    }
+}
+
+impl ProcessParts {
+    /// Runs the init functions of scripts. They see the objects that the process will serve.
+    fn initialize_scripts(self) -> Result<ProcessParts, String> {
+        let Some(scripts) = self.record.scripts.clone() else { return Ok(self) };
+        let ProcessParts { instance, record, relays, resolution, client } = self;
+        let live = LiveProcess::new(|_| (instance, |_: &Arc<Instance>| record));
+        // The objects of a process belong to workers, so the functions run on one.
+        let process = Arc::new(LiveScripts::new(&live));
+        let ran = weir_sched::run(async move { scripts.initialize(process) });
+        let ran = ran.map_err(|errno| format!("cannot run the init functions of scripts: {errno}"))?;
+        ran.ok_or("the init functions of scripts were stopped")??;
+        let (instance, record) = live.into_parts().ok_or("the init functions of scripts still run")?;
+        Ok(ProcessParts { instance, record, relays, resolution, client })
     }
 }
 

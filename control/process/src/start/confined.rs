@@ -8,7 +8,10 @@ use weir_assemble::{LiveNames, LivePeers, LiveTls};
 use weir_backend::BackendNews;
 use weir_events::LogSink;
 use weir_model::AcceptedFamilies;
-use weir_observe::{CheckedProcess, LiveProcess, OcspRenewals, ProcessRecord, StatisticsPage, WeakLive};
+use weir_observe::{
+    CheckedProcess, LiveProcess, LiveScripts, OcspRenewals, ProcessRecord, StatisticsPage, WeakLive,
+};
+use weir_scripts::ScriptNetwork;
 use weir_stream::instance::{Hooks, Instance};
 use weir_sys::process as system;
 
@@ -57,6 +60,9 @@ impl ConfinedProcess {
         let families = start.families();
         let (live, lifecycle) =
             parts.live(peers, families, |served| Lifecycle::new(served, listening, global, messages));
+        if let Some(scripts) = &live.record.scripts {
+            scripts.serve(Arc::new(LiveScripts::new(&live)));
+        }
         live.instance.keeps_quiet_clients.store(start.link.is_some(), SeqCst);
         let channel = start.link.as_ref().map(|link| system::duplicate(&link.channel)).transpose();
         let channel = channel.map_err(said("Cannot reach the master"))?;
@@ -120,6 +126,10 @@ impl ProcessParts {
                 let checks = weir_assemble::checks(instance, &record.check_means, Box::new(view));
                 let upstream = record.tls().and_then(LiveTls::client);
                 let updates = OcspRenewals::new(&client, upstream, Arc::clone(&resolvers));
+                if let Some(scripts) = &record.scripts {
+                    let tls = record.tls().and_then(LiveTls::sockets);
+                    scripts.connect(ScriptNetwork { client: Arc::clone(&updates.client), tls });
+                }
                 let served = ServedParts {
                     instance: Arc::clone(instance),
                     relays: Arc::new(relays.live(instance)),

@@ -132,50 +132,62 @@ impl TlsBuilder {
         self.warnings.push(Warning::new(text));
     }
 
-    /// Builds the TLS settings of the internal HTTP client, if it may send requests. If the default authorities cannot be loaded,
-    /// the client works without TLS. With explicit TLS options, that is a fault.
+    /// Builds the TLS settings of the internal HTTP client and of the sockets of scripts, if they may be used. If the default
+    /// authorities cannot be loaded, the client works without TLS. With explicit TLS options, that is a fault.
     pub fn prepare_client(&mut self, global: &weir_model::Global) {
         let said = &global.client;
-        let is_wanted = said.tls_at.is_some() || self.renewals.known.values().any(|renewal| renewal.wanted);
+        let has_scripts = !global.scripts.files.is_empty();
+        let is_wanted = has_scripts
+            || said.tls_at.is_some()
+            || self.renewals.known.values().any(|renewal| renewal.wanted);
         if !is_wanted {
             return;
         }
-        let tls = ServerTls {
-            enabled: true,
-            options: TlsOptions {
-                ca_file: Some(said.ca_file.clone().unwrap_or_else(|| "@system-ca".into())),
-                verify: Some(said.verify.unwrap_or(TlsVerify::Required)),
-                ..TlsOptions::default()
-            },
-            ..ServerTls::default()
+        let options = TlsOptions {
+            ca_file: Some(said.ca_file.clone().unwrap_or_else(|| "@system-ca".into())),
+            verify: Some(said.verify.unwrap_or(TlsVerify::Required)),
+            ..TlsOptions::default()
         };
-        let at = said.tls_at.clone().unwrap_or_else(|| Location::new("httpclient".into(), 0));
         let (errors, warnings) = (self.errors.len(), self.warnings.len());
-        self.authorities.forget_used();
-        let Some(upstream) = self.upstream("'httpclient'", &tls, &at) else {
-            if said.tls_at.is_none() {
-                self.errors.truncate(errors);
-                self.warnings.truncate(warnings);
-            }
-            return;
-        };
-        let live = Arc::new(LiveUpstream::new(upstream, true));
-        self.client = Some(Arc::clone(&live));
-        let files = self.authorities.used();
-        self.servers.push(LiveServer {
-            subject: "httpclient".to_owned(),
-            tls: Arc::new(tls),
-            at,
-            live,
-            files,
-        });
+        self.client = own_upstream(self, "httpclient", options, said.tls_at.as_ref());
+        if self.client.is_none() && said.tls_at.is_none() {
+            self.errors.truncate(errors);
+            self.warnings.truncate(warnings);
+        }
+        if has_scripts {
+            let options = TlsOptions { verify: Some(TlsVerify::None), ..TlsOptions::default() };
+            self.sockets = own_upstream(self, "core.tcp", options, None);
+        }
     }
+}
+
+/// The TLS settings of connections of the process itself.
+fn own_upstream(
+    builder: &mut TlsBuilder,
+    subject: &str,
+    options: TlsOptions,
+    at: Option<&Location>,
+) -> Option<Arc<LiveUpstream>> {
+    let tls = ServerTls { enabled: true, options, ..ServerTls::default() };
+    let at = at.cloned().unwrap_or_else(|| Location::new(subject.into(), 0));
+    builder.authorities.forget_used();
+    let upstream = builder.upstream(&format!("'{subject}'"), &tls, &at)?;
+    let live = Arc::new(LiveUpstream::new(upstream, true));
+    let (tls, files) = (Arc::new(tls), builder.authorities.used());
+    let (subject, shared) = (subject.to_owned(), Arc::clone(&live));
+    builder.servers.push(LiveServer { subject, tls, at, live: shared, files });
+    Some(live)
 }
 
 impl LiveTls {
     /// The TLS settings of the internal HTTP client. `None` if it cannot use TLS.
     pub fn client(&self) -> Option<Arc<LiveUpstream>> {
         self.state().builder.client.clone()
+    }
+
+    /// The TLS settings of the sockets of scripts, which do not verify certificates. `None` without scripts.
+    pub fn sockets(&self) -> Option<Arc<LiveUpstream>> {
+        self.state().builder.sockets.clone()
     }
 
     /// The certificates with OCSP responses to update, one per response.

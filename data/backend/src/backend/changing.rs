@@ -161,9 +161,9 @@ impl Backend {
         news: &mut BackendNews,
     ) -> Vec<Arc<Waiter>> {
         let mut woken = Vec::new();
-        let is_done = lb_state.follow(server, standing, now_ms);
+        let concerns_all = lb_state.follow(server, standing, now_ms);
         lb_state.redistribute(server, &mut woken);
-        if is_done {
+        if concerns_all {
             lb_state.hand_out_all(&mut woken);
         } else {
             lb_state.hand_out(server.key(), &mut woken);

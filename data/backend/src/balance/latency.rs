@@ -8,7 +8,7 @@ use super::{AlgorithmRow, BalanceRequest, Member, Pick, Structure, UsableServers
 use crate::algorithm::AlgorithmDecl;
 
 pub(super) static ROW: AlgorithmRow = AlgorithmRow {
-    decl: AlgorithmDecl::new(&["latency"]).weighs_traffic().compares_load(|_| true),
+    decl: AlgorithmDecl::new(&["latency"]).weighs_traffic().waits_for_others().compares_load(|_| true),
     build: |_| Box::new(Latency::new()),
 };
 

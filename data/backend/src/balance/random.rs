@@ -1,4 +1,6 @@
 //! `balance random`: the least loaded of a few servers drawn by weight.
+//!
+//! A request that was redispatched waits for another server instead of using the failed one again, as in HAProxy.
 
 use std::sync::Arc;
 
@@ -8,7 +10,9 @@ use crate::algorithm::AlgorithmDecl;
 use crate::settings::DEFAULT_DRAWS;
 
 pub(super) static ROW: AlgorithmRow = AlgorithmRow {
-    decl: AlgorithmDecl::new(&["random"]).compares_load(|number| number.unwrap_or(DEFAULT_DRAWS) > 1),
+    decl: AlgorithmDecl::new(&["random"])
+        .waits_for_others()
+        .compares_load(|number| number.unwrap_or(DEFAULT_DRAWS) > 1),
     build: |settings| {
         let draws = settings.algorithm.number().unwrap_or(DEFAULT_DRAWS);
         Box::new(WeightSums::new(draws, settings.hash_balance_factor))

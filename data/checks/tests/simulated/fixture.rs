@@ -19,6 +19,7 @@ use weir_expr::{Location, LogFormat, ObjectLookup, ProcessFacts, SetCondition, T
 use weir_fcgi::ConnectionOptions;
 use weir_model::{FcgiApplication, Userlist};
 use weir_mux::ApplicationMultiplexer;
+use weir_mux::trace::ConnectionIdentity;
 use weir_net::Connection;
 use weir_sched::simulate::network::SimulatedNetwork;
 use weir_sched::{Class, WorkKind, now, sleep_until, spawn};
@@ -87,7 +88,7 @@ impl ProcessView for Listener {
         let at = Location { file: "c.cfg".into(), line: 1 };
         let application = FcgiApplication { docroot: "/srv".into(), ..FcgiApplication::new("a", at) };
         Some(ApplicationConnection {
-            connection: ApplicationMultiplexer::new(connection, options, None),
+            connection: ApplicationMultiplexer::new(connection, options, None, ConnectionIdentity::default()),
             application: Arc::new(application),
         })
     }

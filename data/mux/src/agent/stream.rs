@@ -1,7 +1,7 @@
 //! One exchange with an agent: a place on its connection.
 
 use std::any::Any;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use weir_net::ConnectionFault;
 use weir_spop::{NotifyError, StatusCode};
@@ -52,6 +52,11 @@ impl AgentStream {
         &self.connection
     }
 
+    /// A weak reference to the connection.
+    pub(crate) fn carrier(&self) -> Weak<AgentMultiplexer> {
+        Rc::downgrade(&self.connection)
+    }
+
     /// Sends the messages to the agent. The current task is woken when it answers.
     pub fn notify(&mut self, messages: &[u8]) -> Notified {
         let mut inner = self.connection.inner.borrow_mut();
@@ -73,6 +78,7 @@ impl AgentStream {
         self.number = number;
         self.sent += (inner.engine.output().len() - before) as u64;
         inner.exchanges.push(Exchange { number, task: Some(weir_sched::current()), answer: None });
+        inner.trace_notify(number, messages);
         drop(inner);
         self.connection.touch();
         Notified::Sent
@@ -85,7 +91,7 @@ impl AgentStream {
         if let Some(at) = at
             && inner.exchanges[at].answer.is_some()
         {
-            self.number = 0;
+            inner.trace_stream_end(std::mem::take(&mut self.number), true);
             let answer = inner.exchanges.remove(at).answer?;
             self.received += answer.len() as u64;
             actions.extend_from_slice(&answer);
@@ -113,6 +119,7 @@ impl Drop for AgentStream {
             match inner.exchanges[at].answer {
                 Some(_) => _ = inner.exchanges.remove(at),
                 None => {
+                    inner.trace_stream_end(self.number, false);
                     inner.exchanges[at].task = None;
                     // An agent that answers one exchange at a time would get the next before it has answered this one. One that drops
                     // frames would use up the places.

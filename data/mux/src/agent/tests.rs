@@ -1,17 +1,14 @@
 //! Exchanges with a scripted agent: which task an answer wakes, and which faults end the connection.
 
-use std::net::Ipv4Addr;
-
-use weir_sched::simulate::network::{self, Conditions, SimulatedNetwork, SimulatedPeer};
-use weir_sched::{Class, Descriptor, Tick, WorkKind, current, now, sleep_until, spawn, wait, yield_now};
+use weir_sched::simulate::network::{SimulatedNetwork, SimulatedPeer};
+use weir_sched::{Class, Tick, spawn, wait};
 use weir_spop::frame::{self, FIN};
 use weir_spop::testing::{write_ack, write_agent_disconnect, write_agent_hello};
 use weir_spop::{SpopFrame, SpopFrameKind};
-use weir_sys::Address;
 
 use super::*;
+use crate::scripted_peer::{KIND, accepted, check_last_stream, owned, pass, run};
 
-static KIND: WorkKind = WorkKind::new("agent's test");
 const MAX_FRAME_SIZE: u32 = 16_380;
 
 /// A connection to an agent with its owner task, and the agent's end.
@@ -29,35 +26,11 @@ type Outcome = Rc<RefCell<Option<Result<Vec<u8>, AgentFault>>>>;
 impl Pair {
     /// A connection before the handshake.
     async fn new(network: SimulatedNetwork, pipelining: bool) -> Pair {
-        let place = |port| Address::from((Ipv4Addr::LOCALHOST, port));
-        let listener =
-            Descriptor::register(network.listener(&place(80)).expect("a free port")).expect("room");
-        listener.set_owner(current());
-        let agent = network.connect(&place(1000), &place(80));
-        let accepted = loop {
-            match listener.accept().expect("it listens") {
-                Some((accepted, _)) => break accepted,
-                None => drop(wait(Tick::NEVER).await),
-            }
-        };
-        let descriptor = Descriptor::register(accepted).expect("room");
+        let (connection, agent) = accepted(&network).await;
         let limits =
             AgentLimits { max_frame_size: MAX_FRAME_SIZE, pipelining, engine_id: "", healthcheck: false };
-        let connection = AgentMultiplexer::new(Connection::new(descriptor), limits);
-        let runs = Rc::new(Cell::new(0));
-        let (counted, owned) = (Rc::clone(&runs), Rc::clone(&connection));
-        spawn(&KIND, Class::Normal, async move {
-            owned.own(current());
-            loop {
-                counted.set(counted.get() + 1);
-                match owned.turn() {
-                    TurnEnd::Quiet => drop(wait(Tick::NEVER).await),
-                    TurnEnd::More | TurnEnd::Late => yield_now().await,
-                    TurnEnd::Over => return owned.close(),
-                }
-            }
-        });
-        pass().await;
+        let connection = AgentMultiplexer::new(connection, limits, ConnectionIdentity::default());
+        let runs = owned(&connection).await;
         Pair { network, connection, agent, runs }
     }
 
@@ -139,16 +112,6 @@ fn ack(stream_id: u64, frame_id: u64, payload: &[u8]) -> Vec<u8> {
 fn collect(stream: &mut AgentStream) -> Option<Result<Vec<u8>, AgentFault>> {
     let mut actions = Vec::new();
     stream.answer(&mut actions).map(|answer| answer.map(|()| actions))
-}
-
-/// Lets everything arrive.
-async fn pass() {
-    sleep_until(now().after(50)).await;
-}
-
-fn run<F: Future<Output = ()> + 'static>(main: impl FnOnce(SimulatedNetwork) -> F) {
-    let run = network::run(1, Conditions::CALM, main).expect("a worker");
-    run.outcome.expect("it ends");
 }
 
 fn taken(outcome: &Outcome) -> Option<Result<Vec<u8>, AgentFault>> {
@@ -503,14 +466,8 @@ fn the_last_stream_of_an_unwanted_connection_wakes_its_owner() {
     run(|network| async move {
         let pair = Pair::ready(network, true).await;
         let Pair { connection, runs, agent, .. } = pair;
-        let (stream, before) = (connection.stream(), runs.get());
-        // Only the owner and the stream are left.
-        drop(connection);
-        pass().await;
-        assert_eq!(runs.get(), before);
-        drop(stream);
-        pass().await;
-        assert_eq!(runs.get(), before + 1);
+        let stream = connection.stream();
+        check_last_stream(connection, stream, &runs).await;
         drop(agent);
     });
 }

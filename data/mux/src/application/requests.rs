@@ -58,6 +58,18 @@ impl RequestSlot {
         self.task.is_none()
     }
 
+    /// The request's state in `name=value` pairs.
+    pub(super) fn summary(&self) -> String {
+        format!(
+            "stream={} in={} output_ended={} ended={} waits={}",
+            self.id,
+            self.arrived.len(),
+            u8::from(self.output_ended),
+            u8::from(self.ended),
+            if self.awaits_room { "room" } else { "none" },
+        )
+    }
+
     pub(super) fn wake(&self) {
         if let Some(task) = self.task {
             weir_sched::wake(task);
@@ -113,6 +125,16 @@ impl RequestTable {
 
     pub(super) fn get_mut(&mut self, id: u16) -> Option<&mut RequestSlot> {
         self.position(id).map(|at| &mut self.slots[at])
+    }
+
+    /// The request of this task.
+    pub(super) fn of_task(&self, task: TaskKey) -> Option<&RequestSlot> {
+        self.slots.iter().find(|slot| slot.task == Some(task))
+    }
+
+    /// Requests that have a stream, and those that wait for their END_REQUEST only.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        (self.slots.len() - self.draining, self.draining)
     }
 
     pub(super) fn is_empty(&self) -> bool {

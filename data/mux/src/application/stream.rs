@@ -1,7 +1,7 @@
 //! One request to a FastCGI application: a place on its connection.
 
 use std::any::Any;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use weir_fcgi::record::MAX_CONTENT;
 use weir_fcgi::{CgiFacts, CgiFault, CgiHead, CgiProgress, Params, write_http};
@@ -87,6 +87,28 @@ impl ApplicationStream {
     /// The connection that carries the request.
     pub fn connection(&self) -> &ApplicationMultiplexer {
         &self.connection
+    }
+
+    /// A weak reference to the connection.
+    pub(crate) fn carrier(&self) -> Weak<ApplicationMultiplexer> {
+        Rc::downgrade(&self.connection)
+    }
+
+    /// The request's number on the connection. 0 before it began.
+    pub fn id(&self) -> u16 {
+        self.id
+    }
+
+    /// The request's state in `name=value` pairs, for debugging.
+    pub fn summary(&self) -> String {
+        format!(
+            "ended={} in={} out={} complete={} body_ended={}",
+            u8::from(self.ended),
+            self.input().len(),
+            u8::from(self.has_pending()),
+            u8::from(self.is_complete),
+            u8::from(self.shut),
+        )
     }
 
     /// Another stream on the same connection.
@@ -272,6 +294,7 @@ impl ApplicationStream {
             return false;
         }
         inner.requests.await_room(self.id);
+        inner.trace_wait(self.id);
         true
     }
 
@@ -348,7 +371,11 @@ impl ApplicationStream {
     }
 
     /// Whether the application takes more of the body.
-    fn body_sink(&self) -> BodySinkState {
+    fn body_sink(&mut self) -> BodySinkState {
+        if self.connection.inner.borrow().write_fault.is_some() {
+            // Its last records say whether it ended the request before it closed.
+            self.look_for_end();
+        }
         let inner = self.connection.inner.borrow();
         let (fault, write_fault) = (inner.fault, inner.write_fault);
         match inner.requests.get(self.id) {
@@ -362,11 +389,9 @@ impl ApplicationStream {
         }
     }
 
-    /// Whether the application ended the response and reads no more of the body. One that ended only its output may still read.
+    /// Whether the application ended the request and reads no more of the body. One that ended only its output may still read, or fail.
     fn is_unread(&self) -> bool {
-        let inner = self.connection.inner.borrow();
-        let is_broken = inner.fault.or(inner.write_fault).is_some();
-        inner.requests.get(self.id).is_some_and(|slot| slot.ended || (slot.output_ended && is_broken))
+        self.connection.inner.borrow().requests.get(self.id).is_some_and(|slot| slot.ended)
     }
 
     /// Whether the application certainly sent nothing new.

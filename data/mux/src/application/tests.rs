@@ -1,23 +1,19 @@
 //! Requests to a scripted application: the bytes of each of them, the tasks that events wake, and the moments when a connection can be lent again.
 
-use std::net::Ipv4Addr;
-
 use weir_fcgi::ProtocolStatus;
 use weir_fcgi::testing::{
     ScriptedApplication, write_end, write_stderr, write_stdout, write_unknown_type, write_values,
 };
 use weir_http::Kind;
-use weir_sched::simulate::network::{self, Conditions, SimulatedNetwork, SimulatedPeer};
-use weir_sched::{Class, Descriptor, Tick, WorkKind, current, now, sleep_until, spawn, wait, yield_now};
-use weir_sys::Address;
+use weir_sched::simulate::network::{Conditions, SimulatedNetwork, SimulatedPeer};
+use weir_sched::{Class, Tick, now, sleep_until, spawn, wait};
 
 use super::requests::{MAX_ARRIVED, MAX_SURPLUS};
 use super::*;
 use crate::message::Message;
+use crate::scripted_peer::{KIND, accepted, check_last_stream, owned, pass, run, run_with};
 
 mod connections;
-
-static KIND: WorkKind = WorkKind::new("application's test");
 
 const SERIAL: ConnectionOptions =
     ConnectionOptions { get_values: false, keeps: true, multiplexes: false, max_requests: 1 };
@@ -45,35 +41,12 @@ impl ErrorOutput for NotedErrors {
 
 impl Pair {
     async fn new(network: SimulatedNetwork, options: ConnectionOptions) -> Pair {
-        let place = |port| Address::from((Ipv4Addr::LOCALHOST, port));
-        let listener =
-            Descriptor::register(network.listener(&place(80)).expect("a free port")).expect("room");
-        listener.set_owner(current());
-        let peer = network.connect(&place(1000), &place(80));
-        let accepted = loop {
-            match listener.accept().expect("it listens") {
-                Some((accepted, _)) => break accepted,
-                None => drop(wait(Tick::NEVER).await),
-            }
-        };
-        let descriptor = Descriptor::register(accepted).expect("room");
+        let (connection, peer) = accepted(&network).await;
         let errors = Rc::new(RefCell::new(Vec::new()));
         let output = Box::new(NotedErrors(Rc::clone(&errors)));
-        let connection = ApplicationMultiplexer::new(Connection::new(descriptor), options, Some(output));
-        let runs = Rc::new(Cell::new(0));
-        let (counted, owned) = (Rc::clone(&runs), Rc::clone(&connection));
-        let owner = spawn(&KIND, Class::Normal, async move {
-            loop {
-                counted.set(counted.get() + 1);
-                match owned.turn() {
-                    TurnEnd::Quiet => drop(wait(Tick::NEVER).await),
-                    TurnEnd::More | TurnEnd::Late => yield_now().await,
-                    TurnEnd::Over => return owned.close(),
-                }
-            }
-        });
-        connection.own(owner);
-        pass().await;
+        let connection =
+            ApplicationMultiplexer::new(connection, options, Some(output), ConnectionIdentity::default());
+        let runs = owned(&connection).await;
         Pair { network, connection, peer, application: RefCell::default(), runs, errors }
     }
 
@@ -242,23 +215,6 @@ fn response(id: u16, text: &[u8]) -> Vec<u8> {
 /// Bytes with pieces that differ from their neighbours.
 fn body(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8).collect()
-}
-
-/// Lets everything arrive.
-async fn pass() {
-    sleep_until(now().after(50)).await;
-}
-
-fn run<F: Future<Output = ()> + 'static>(main: impl FnOnce(SimulatedNetwork) -> F) {
-    run_with(Conditions::CALM, main);
-}
-
-fn run_with<F: Future<Output = ()> + 'static>(
-    conditions: Conditions,
-    main: impl FnOnce(SimulatedNetwork) -> F,
-) {
-    let run = network::run(1, conditions, main).expect("a worker");
-    run.outcome.expect("it ends");
 }
 
 const GET: &str = "GET / HTTP/1.1\r\n\r\n";

@@ -1,17 +1,14 @@
 //! Scheduling rounds of a connection: how much one receives, and which runs of its task a send or a frame causes.
 
-use std::net::Ipv4Addr;
-
 use weir_events::trace::About;
-use weir_sched::simulate::network::{self, Conditions, SimulatedNetwork, SimulatedPeer};
-use weir_sched::{Class, Descriptor, Tick, WorkKind, current, now, sleep_until, spawn, wait, yield_now};
-use weir_sys::Address;
+use weir_sched::simulate::network::{Conditions, SimulatedNetwork, SimulatedPeer};
+use weir_sched::{Class, Tick, current, spawn, wait, yield_now};
 
 use super::*;
+use crate::scripted_peer::{KIND, accepted, pass, run_with};
 use crate::service::{BodyProducer, LocalService, ProducerStep};
 use crate::{BodyFlow, FlowState, Message, StreamConnector};
 
-static KIND: WorkKind = WorkKind::new("connection");
 /// Much more than any test sends.
 const WINDOW: u32 = 1 << 28;
 
@@ -26,21 +23,11 @@ fn data(payload: &[u8]) -> Vec<u8> {
 
 /// A client's connection with a request that is still sending its body. Both sides have exchanged SETTINGS.
 async fn connected(network: &SimulatedNetwork) -> (Rc<Multiplexer>, SimulatedPeer) {
-    let place = |port| Address::from((Ipv4Addr::LOCALHOST, port));
-    let listener = Descriptor::register(network.listener(&place(80)).expect("a free port")).expect("room");
-    listener.set_owner(current());
-    let client = network.connect(&place(1000), &place(80));
-    let accepted = loop {
-        match listener.accept().expect("it listens") {
-            Some((accepted, _)) => break accepted,
-            None => drop(wait(Tick::NEVER).await),
-        }
-    };
-    let descriptor = Descriptor::register(accepted).expect("room");
+    let (connection, client) = accepted(network).await;
     let limits =
         ConnectionLimits { stream_window: WINDOW, connection_window: WINDOW, ..ConnectionLimits::default() };
     let identity = ConnectionIdentity { about: About::default(), proxy: "f".into() };
-    let multiplexer = Multiplexer::new(Connection::new(descriptor), limits, Pace::default(), identity);
+    let multiplexer = Multiplexer::new(connection, limits, Pace::default(), identity);
     multiplexer.own(current());
     // POST, a scheme, and a literal path.
     let request = frame(1, 4, 1, b"\x83\x86\x04\x05/here");
@@ -53,15 +40,8 @@ async fn connected(network: &SimulatedNetwork) -> (Rc<Multiplexer>, SimulatedPee
     (multiplexer, client)
 }
 
-/// Lets everything arrive.
-async fn pass() {
-    sleep_until(now().after(50)).await;
-}
-
 fn run<F: Future<Output = ()> + 'static>(main: impl FnOnce(SimulatedNetwork) -> F) {
-    let conditions = Conditions { window: WINDOW as usize, ..Conditions::CALM };
-    let run = network::run(1, conditions, main).expect("a worker");
-    run.outcome.expect("it ends");
+    run_with(Conditions { window: WINDOW as usize, ..Conditions::CALM }, main);
 }
 
 /// Lets a task own the connection, as in production, and counts its runs.

@@ -6,9 +6,9 @@ use weir_http::{Head, status};
 use weir_lua::{LuaKind, LuaStack, Misuse};
 
 use super::http::push_fields;
-use super::reply::read_headers;
+use super::reply::{append, read_headers};
 use super::txn::{set_var, unset_var, value_of_variable};
-use super::{ApiCall, ApiMember, ApiResult};
+use super::{ApiCall, ApiMember, ApiResult, expect_count};
 use crate::target::{ScriptSide, ScriptTarget};
 use crate::wait::{ReceiveAmount, ScriptReply, ScriptWait};
 use crate::world::Classes;
@@ -119,7 +119,7 @@ fn amount(call: &ApiCall<'_>) -> Result<ReceiveAmount, Misuse> {
 
 /// `applet:receive([size])`.
 fn receive_http(call: &ApiCall<'_>) -> ApiResult {
-    if call.count() > 2 {
+    if call.arguments() > 2 {
         return Err(Misuse::text("The 'recv' function requires between 1 and 2 arguments."));
     }
     receive(call, amount(call)?)
@@ -136,9 +136,7 @@ fn receive_tcp(call: &ApiCall<'_>) -> ApiResult {
 
 fn send_tcp(call: &ApiCall<'_>) -> ApiResult {
     applet(call)?;
-    if call.count() != 2 {
-        return Err(Misuse::text("'send' needs 2 arguments"));
-    }
+    expect_count(call, 2..=2, "send")?;
     call.wait(ScriptWait::Send(call.expect_bytes(2)?.to_vec()))
 }
 
@@ -188,18 +186,7 @@ fn add_header(call: &ApiCall<'_>) -> ApiResult {
     if call.kind(-1) != LuaKind::Table {
         return Err(Misuse::text("Lua: internal error: AppletHTTP['response'] is expected as an array."));
     }
-    let response = call.count();
-    call.push_field(response, name);
-    if call.kind(-1) != LuaKind::Table {
-        call.push_table(1, 0);
-        call.push_value(response);
-        call.push_value(-2);
-        call.set_field(name);
-        call.push_value(-2);
-    }
-    let next = call.length(-1) as i64 + 1;
-    call.push_bytes(value);
-    call.set_index(next);
+    append(call, name, value);
     call.push_boolean(true);
     call.results(1)
 }
@@ -242,7 +229,7 @@ fn private(call: &ApiCall<'_>) -> ApiResult {
 fn keep_private(call: &ApiCall<'_>) -> ApiResult {
     applet(call)?;
     call.push_attached(1);
-    if call.count() > 2 {
+    if call.arguments() > 1 {
         call.push_value(2);
     } else {
         call.push_nil();

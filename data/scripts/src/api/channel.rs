@@ -6,7 +6,7 @@ use std::ops::{Range, RangeInclusive};
 
 use weir_lua::Misuse;
 
-use super::{ApiCall, ApiMember, ApiResult, on_stream};
+use super::{ApiCall, ApiMember, ApiResult, expect_count, on_stream};
 use crate::channel::{ChannelCall, ChannelRead, ReadLength, ReadUnit, position};
 use crate::target::{ChannelState, ScriptSide, ScriptTarget};
 use crate::wait::ScriptWait;
@@ -75,17 +75,9 @@ impl ChannelObject {
     }
 }
 
-/// Checks the number of arguments, with the object.
-fn expect_count(call: &ApiCall<'_>, count: i32, name: &str) -> Result<(), Misuse> {
-    match call.count() == count {
-        true => Ok(()),
-        false => Err(Misuse::text(format!("'{name}' needs {count} arguments"))),
-    }
-}
-
 /// Checks the number of arguments behind the object.
 fn expect_arguments(call: &ApiCall<'_>, allowed: RangeInclusive<i32>, name: &str) -> Result<(), Misuse> {
-    if allowed.contains(&(call.count() - 1)) {
+    if allowed.contains(&(call.arguments() - 1)) {
         return Ok(());
     }
     let (least, most) = (allowed.start(), allowed.end());
@@ -98,7 +90,7 @@ fn expect_arguments(call: &ApiCall<'_>, allowed: RangeInclusive<i32>, name: &str
 
 /// The integer in an argument. `None` if it was not given.
 fn optional_integer(call: &ApiCall<'_>, index: i32) -> Result<Option<i64>, Misuse> {
-    if call.count() < index { Ok(None) } else { call.expect_integer(index).map(Some) }
+    if call.arguments() < index { Ok(None) } else { call.expect_integer(index).map(Some) }
 }
 
 /// The length in an argument. -1 means as much as possible.
@@ -141,7 +133,7 @@ fn boolean(call: &ApiCall<'_>, name: &str, value: fn(ChannelState) -> bool) -> A
 }
 
 fn state(call: &ApiCall<'_>, name: &str) -> Result<ChannelState, Misuse> {
-    expect_count(call, 1, name)?;
+    expect_count(call, 1..=1, name)?;
     let channel = ChannelObject::of(call)?;
     channel.on_stream(call, |target| Ok(target.channel(channel.side)))
 }
@@ -163,7 +155,7 @@ fn read_part(call: &ApiCall<'_>, unit: ReadUnit, name: &str) -> ApiResult {
 }
 
 fn getline(call: &ApiCall<'_>) -> ApiResult {
-    expect_count(call, 1, "getline")?;
+    expect_count(call, 1..=1, "getline")?;
     let read_line = ChannelRead { unit: ReadUnit::TakenLine, offset: 0, length: ReadLength::Most };
     read(call, ChannelObject::of(call)?, read_line)
 }
@@ -191,7 +183,7 @@ fn push(call: &ApiCall<'_>, bytes: Option<&[u8]>) -> ApiResult {
 
 /// `channel:dup()`, `channel:get()`: the bytes received so far.
 fn read_received(call: &ApiCall<'_>, takes: bool, name: &str) -> ApiResult {
-    expect_count(call, 1, name)?;
+    expect_count(call, 1..=1, name)?;
     let channel = ChannelObject::of(call)?;
     let bytes = channel.on_bytes(call, |target, length| {
         let bytes = target.incoming(channel.side).map(<[u8]>::to_vec);
@@ -226,12 +218,12 @@ fn push_count(call: &ApiCall<'_>, count: Option<usize>) -> ApiResult {
 }
 
 fn append(call: &ApiCall<'_>) -> ApiResult {
-    expect_count(call, 2, "append")?;
+    expect_count(call, 2..=2, "append")?;
     replace(call, |length| Ok(length..length))
 }
 
 fn prepend(call: &ApiCall<'_>) -> ApiResult {
-    expect_count(call, 2, "prepend")?;
+    expect_count(call, 2..=2, "prepend")?;
     replace(call, |_| Ok(0..0))
 }
 
@@ -264,7 +256,7 @@ fn remove(call: &ApiCall<'_>) -> ApiResult {
 
 /// `channel:forward(length)`: the number of forwarded bytes. A negative length means all received bytes.
 fn forward(call: &ApiCall<'_>) -> ApiResult {
-    expect_count(call, 2, "forward")?;
+    expect_count(call, 2..=2, "forward")?;
     let channel = ChannelObject::of(call)?;
     let (count, is_done) = channel.on_bytes(call, |target, length| {
         let count = usize::try_from(call.expect_integer(2)?).unwrap_or(length);
@@ -283,7 +275,7 @@ fn forward(call: &ApiCall<'_>) -> ApiResult {
 /// `channel:send(text)`: the number of sent bytes. A client takes them at its own pace. Bytes for a server have to fit the buffer, because they
 /// leave once there is one.
 fn send(call: &ApiCall<'_>) -> ApiResult {
-    expect_count(call, 2, "send")?;
+    expect_count(call, 2..=2, "send")?;
     let channel = ChannelObject::of(call)?;
     channel.on_bytes(call, |_, _| Ok(()))?;
     let bytes = text(call)?;

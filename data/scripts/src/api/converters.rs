@@ -19,8 +19,7 @@ pub(super) fn class(state: &mut ScriptState) -> LuaReference {
             stack.set_field(member_name(converter.name).as_bytes());
         }
         stack.set_field(b"__index");
-        super::name_class(stack, "Converters");
-        stack.keep()
+        super::keep_class(stack, "Converters")
     })
 }
 

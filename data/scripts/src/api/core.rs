@@ -7,7 +7,11 @@ use weir_formats::CivilTime;
 use weir_lua::{LuaKind, Misuse};
 use weir_model::{RulesetSet, ScriptPrinting, ScriptSettings};
 
-use super::{ApiCall, ApiMember, ApiResult, table};
+use super::classes::LateClass;
+use super::{
+    ApiCall, ApiMember, ApiResult, addresses, concat, dates, expect_count, maps, patrefs, process, proxies,
+    queues, table,
+};
 use crate::registry::{FunctionKind, Registered, ruleset};
 use crate::wait::ScriptWait;
 use crate::world::{NewTask, ScriptState, World};
@@ -30,37 +34,33 @@ const FUNCTIONS: &[ApiMember] = &[
     ("done", |call| call.wait(ScriptWait::End)),
     ("now", now),
     ("tokenize", tokenize),
+    ("tcp", super::socket::new),
+    ("httpclient", super::httpclient::new),
+];
+
+/// Functions that are made when a script first uses one, so that a new state stays small.
+const LATE_FUNCTIONS: &[ApiMember] = &[
+    ("add_acl", maps::add_acl),
+    ("asctime_date", dates::asctime_date),
+    ("concat", concat::new),
+    ("del_acl", maps::del_acl),
+    ("del_map", maps::del_map),
+    ("disable_legacy_mailers", process::disable_mailers),
+    ("get_info", process::info),
+    ("get_patref", patrefs::of_name),
+    ("get_var", process::variable),
+    ("http_date", dates::http_date),
+    ("imf_date", dates::imf_date),
+    ("match_addr", addresses::match_addr),
+    ("parse_addr", addresses::parse_addr),
+    ("queue", queues::new),
+    ("rfc850_date", dates::rfc850_date),
+    ("set_map", maps::set_map),
+    ("set_nice", set_nice),
 ];
 
 /// Members that are not implemented yet. Their use is an error.
-const NOT_YET: &[&str] = &[
-    "add_acl",
-    "asctime_date",
-    "backends",
-    "concat",
-    "del_acl",
-    "del_map",
-    "disable_legacy_mailers",
-    "event_sub",
-    "frontends",
-    "get_info",
-    "get_patref",
-    "get_var",
-    "http_date",
-    "httpclient",
-    "imf_date",
-    "match_addr",
-    "parse_addr",
-    "proxies",
-    "queue",
-    "rfc850_date",
-    "register_cli",
-    "register_filter",
-    "set_map",
-    "set_nice",
-    "tcp",
-    "wait",
-];
+const NOT_YET: &[&str] = &["event_sub", "register_cli", "register_filter", "wait"];
 
 /// The levels of messages.
 const LEVELS: &[(&str, i64)] = &[
@@ -97,9 +97,22 @@ pub(super) fn install(state: &mut ScriptState, thread: u32) {
     state.forget(functions);
 }
 
-/// A member of `core` that is not there: an error for those of the API, nil for others.
+/// A member of `core` that is not there yet: it is made, or an error for those of the API, and nil for others.
 fn missing_member(call: &ApiCall<'_>) -> ApiResult {
-    let name = call.bytes(2).unwrap_or_default();
+    let name = match call.kind(2) {
+        LuaKind::String => call.bytes(2).unwrap_or_default(),
+        _ => b"",
+    };
+    if let Some((_, function)) = LATE_FUNCTIONS.iter().find(|(known, _)| known.as_bytes() == name) {
+        call.push_function::<World>(*function, 0);
+        keep_member(call, name);
+        return call.results(1);
+    }
+    if let Some(side) = proxies::LISTS.iter().position(|known| known.as_bytes() == name) {
+        LateClass::ProxyList.push(call, side as i64);
+        keep_member(call, name);
+        return call.results(1);
+    }
     match NOT_YET.iter().find(|known| known.as_bytes() == name) {
         Some(known) => Err(Misuse::text(format!("core.{known} is not implemented yet"))),
         None => {
@@ -107,6 +120,14 @@ fn missing_member(call: &ApiCall<'_>) -> ApiResult {
             call.results(1)
         }
     }
+}
+
+/// Makes the value at the top a member of the table in argument 1, and keeps it at the top.
+fn keep_member(call: &ApiCall<'_>, name: &[u8]) {
+    call.push_value(1);
+    call.push_value(-2);
+    call.set_field(name);
+    call.push_value(-2);
 }
 
 fn needs_loading(call: &ApiCall<'_>, name: &str) -> Result<(), Misuse> {
@@ -234,10 +255,15 @@ fn log(call: &ApiCall<'_>) -> ApiResult {
 
 fn write_message(call: &ApiCall<'_>, level: u8, index: i32) -> ApiResult {
     let text = String::from_utf8_lossy(call.expect_bytes(index)?).into_owned();
-    let World { settings, logger, .. } = call.host();
-    let has_logger = settings.logs && logger.log(level, &text);
-    print_message(settings, level, &text, has_logger);
+    write_message_of(call.host(), level, &text);
     call.results(0)
+}
+
+/// Logs and prints a message.
+pub(super) fn write_message_of(world: &World, level: u8, text: &str) {
+    let World { settings, logger, .. } = world;
+    let has_logger = settings.logs && logger.log(level, text);
+    print_message(settings, level, text, has_logger);
 }
 
 /// Prints a message of a script to the error output, where the settings want it.
@@ -263,6 +289,28 @@ pub(crate) fn print_message(settings: &ScriptSettings, level: u8, text: &str, ha
 fn sleep(call: &ApiCall<'_>, unit_ms: u64) -> ApiResult {
     let count = u64::try_from(call.expect_integer(1)?).unwrap_or(0);
     call.wait(ScriptWait::Sleep(Duration::from_millis(count.saturating_mul(unit_ms))))
+}
+
+/// `core.set_nice(nice)`: the order of the running task among those of its worker, from -1024 (early) to 1024. Before the process serves,
+/// nothing changes.
+fn set_nice(call: &ApiCall<'_>) -> ApiResult {
+    if call.count() != 1 {
+        return Err(Misuse::text("'set_nice' needs 1 arguments"));
+    }
+    let nice = call.expect_integer(1)?.clamp(-1024, 1024) as i16;
+    if !call.host().is_loading.get() {
+        weir_sched::set_nice(nice);
+    }
+    call.results(0)
+}
+
+/// `act.wake_time(milliseconds)`, also as a method: when an action that returns `act.YIELD` runs again.
+pub(super) fn wake_time(call: &ApiCall<'_>) -> ApiResult {
+    let index = if call.kind(1) == LuaKind::Table { 2 } else { 1 };
+    expect_count(call, index..=index, "wake_time")?;
+    let ms = call.expect_integer(index)?;
+    call.host().wake_ms.set(u64::try_from(ms).ok().filter(|ms| *ms > 0));
+    call.results(0)
 }
 
 /// `core.now()`: a table with `sec` and `usec`.

@@ -24,8 +24,7 @@ pub(super) fn class(state: &mut ScriptState) -> LuaReference {
             stack.set_field(member_name(decl.name).as_bytes());
         }
         stack.set_field(b"__index");
-        super::name_class(stack, "Fetches");
-        stack.keep()
+        super::keep_class(stack, "Fetches")
     })
 }
 

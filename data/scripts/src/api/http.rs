@@ -2,34 +2,35 @@
 
 use weir_expr::Location;
 use weir_expr::pattern::regex::Regex;
-use weir_http::{Head, NoRoom};
+use weir_http::{Head, NoRoom, status};
 use weir_lua::{LuaStack, Misuse};
 
-use super::{ApiCall, ApiMember, ApiResult, on_stream};
+use super::{ApiCall, ApiMember, ApiResult, expect_count, on_stream};
 use crate::target::ScriptSide::{self, Request, Response};
-use crate::target::ScriptTarget;
+use crate::target::{RequestLinePart, ScriptTarget};
 
 pub(super) const METHODS: &[ApiMember] = &[
-    ("req_get_headers", |call| headers(call, Request)),
-    ("res_get_headers", |call| headers(call, Response)),
-    ("req_add_header", |call| edit_field(call, Request, |head, _, name, value| head.add(name, value))),
-    ("res_add_header", |call| edit_field(call, Response, |head, _, name, value| head.add(name, value))),
-    ("req_set_header", |call| edit_field(call, Request, |head, raw, name, value| head.set(raw, name, value))),
-    ("res_set_header", |call| {
-        edit_field(call, Response, |head, raw, name, value| head.set(raw, name, value))
-    }),
-    ("req_del_header", |call| del_header(call, Request)),
-    ("res_del_header", |call| del_header(call, Response)),
-    ("req_rep_header", |call| replace(call, Request, false)),
-    ("res_rep_header", |call| replace(call, Response, false)),
-    ("req_rep_value", |call| replace(call, Request, true)),
-    ("res_rep_value", |call| replace(call, Response, true)),
-    ("req_set_method", |call| set_line(call, |head, _, text| head.set_method(text))),
-    ("req_set_path", |call| set_line(call, |head, raw, text| head.set_path(raw, text))),
-    ("req_set_query", |call| set_line(call, |head, raw, text| head.set_query(raw, text))),
-    ("req_set_uri", |call| set_line(call, |head, _, text| head.set_uri(text))),
+    ("req_get_headers", |call| headers(call, Request, "req_get_headers")),
+    ("res_get_headers", |call| headers(call, Response, "res_get_headers")),
+    ("req_add_header", |call| edit_field(call, Request, ADD, "req_add_hdr")),
+    ("res_add_header", |call| edit_field(call, Response, ADD, "res_add_hdr")),
+    ("req_set_header", |call| edit_field(call, Request, SET, "req_set_hdr")),
+    ("res_set_header", |call| edit_field(call, Response, SET, "res_set_hdr")),
+    ("req_del_header", |call| del_header(call, Request, "req_del_hdr")),
+    ("res_del_header", |call| del_header(call, Response, "res_del_hdr")),
+    ("req_rep_header", |call| replace(call, Request, false, "req_rep_hdr")),
+    ("res_rep_header", |call| replace(call, Response, false, "res_rep_hdr")),
+    ("req_rep_value", |call| replace(call, Request, true, "req_rep_val")),
+    ("res_rep_value", |call| replace(call, Response, true, "res_rep_val")),
+    ("req_set_method", |call| set_line(call, RequestLinePart::Method, "req_set_method")),
+    ("req_set_path", |call| set_line(call, RequestLinePart::Path, "req_set_path")),
+    ("req_set_query", |call| set_line(call, RequestLinePart::Query, "req_set_query")),
+    ("req_set_uri", |call| set_line(call, RequestLinePart::Uri, "req_set_uri")),
     ("res_set_status", set_status),
 ];
+
+const ADD: FieldEdit = |head, _, name, value| head.add(name, value);
+const SET: FieldEdit = |head, raw, name, value| head.set(raw, name, value);
 
 fn number_of(call: &ApiCall<'_>) -> Result<i64, Misuse> {
     call.object(1, call.host().classes().http).ok_or_else(|| call.wrong_kind(1, "HTTP"))
@@ -44,7 +45,8 @@ fn head(target: &mut dyn ScriptTarget, side: ScriptSide) -> Result<(&mut Head, &
     target.head(side).ok_or(Misuse::text(missing))
 }
 
-fn headers(call: &ApiCall<'_>, side: ScriptSide) -> ApiResult {
+fn headers(call: &ApiCall<'_>, side: ScriptSide, name: &str) -> ApiResult {
+    expect_count(call, 1..=1, name)?;
     on_stream(call, number_of(call)?, |target, stack| {
         let (head, raw) = head(target, side)?;
         push_fields(stack, head, raw);
@@ -83,7 +85,8 @@ pub(super) fn push_fields(stack: &LuaStack<'_>, head: &Head, raw: &[u8]) {
 type FieldEdit = fn(&mut Head, &[u8], &[u8], &[u8]) -> Result<(), NoRoom>;
 
 /// Adds or sets a field.
-fn edit_field(call: &ApiCall<'_>, side: ScriptSide, edit: FieldEdit) -> ApiResult {
+fn edit_field(call: &ApiCall<'_>, side: ScriptSide, edit: FieldEdit, function: &str) -> ApiResult {
+    expect_count(call, 3..=3, function)?;
     let number = number_of(call)?;
     let (name, value) = (field_name(call, 2)?, field_value(call, 3)?);
     on_stream(call, number, |target, _| {
@@ -94,7 +97,8 @@ fn edit_field(call: &ApiCall<'_>, side: ScriptSide, edit: FieldEdit) -> ApiResul
     call.results(0)
 }
 
-fn del_header(call: &ApiCall<'_>, side: ScriptSide) -> ApiResult {
+fn del_header(call: &ApiCall<'_>, side: ScriptSide, function: &str) -> ApiResult {
+    expect_count(call, 2..=2, function)?;
     let (number, name) = (number_of(call)?, call.expect_bytes(2)?);
     on_stream(call, number, |target, _| {
         let (head, raw) = head(target, side)?;
@@ -105,7 +109,8 @@ fn del_header(call: &ApiCall<'_>, side: ScriptSide) -> ApiResult {
 }
 
 /// Replaces the matches of a regular expression, in each value or in each member of a list.
-fn replace(call: &ApiCall<'_>, side: ScriptSide, each: bool) -> ApiResult {
+fn replace(call: &ApiCall<'_>, side: ScriptSide, each: bool, function: &str) -> ApiResult {
+    expect_count(call, 4..=4, function)?;
     let number = number_of(call)?;
     let (name, pattern) = (field_name(call, 2)?, call.expect_bytes(3)?);
     let template = field_value(call, 4)?;
@@ -122,20 +127,19 @@ fn replace(call: &ApiCall<'_>, side: ScriptSide, each: bool) -> ApiResult {
     call.results(0)
 }
 
-/// An edit of the request line.
-type LineEdit = fn(&mut Head, &[u8], &[u8]) -> Result<(), NoRoom>;
-
-fn set_line(call: &ApiCall<'_>, edit: LineEdit) -> ApiResult {
+/// Sets a part of the request line.
+fn set_line(call: &ApiCall<'_>, part: RequestLinePart, function: &str) -> ApiResult {
+    expect_count(call, 2..=2, function)?;
     let (number, text) = (number_of(call)?, call.expect_bytes(2)?);
     // A blank or a control character would end the request line early.
     if text.iter().any(|byte| !byte.is_ascii_graphic() && byte.is_ascii()) {
         return Err(Misuse::argument(2, "a text without blanks and control characters expected"));
     }
-    on_stream(call, number, |target, _| {
-        let (head, raw) = head(target, Request)?;
-        edit(head, raw, text).map_err(no_room)
+    let is_set = on_stream(call, number, |target, _| {
+        head(target, Request)?;
+        Ok(target.edit_request_line(part, text))
     })?;
-    call.push_boolean(true);
+    call.push_boolean(is_set);
     call.results(1)
 }
 
@@ -143,11 +147,12 @@ fn set_status(call: &ApiCall<'_>) -> ApiResult {
     let (number, status) = (number_of(call)?, call.expect_integer(2)?);
     let status = u16::try_from(status).ok().filter(|status| (100..=999).contains(status));
     let status = status.ok_or_else(|| Misuse::argument(2, "a status from 100 to 999 expected"))?;
-    let reason = if call.is_nil(3) { None } else { Some(field_value(call, 3)?) };
+    let reason = if call.is_nil(3) { b"" } else { field_value(call, 3)? };
+    let reason = if reason.is_empty() { status::reason(status).as_bytes() } else { reason };
     on_stream(call, number, |target, _| {
         let (head, _) = head(target, Response)?;
         head.set_status(status).map_err(no_room)?;
-        reason.map_or(Ok(()), |reason| head.set_reason(reason)).map_err(no_room)
+        head.set_reason(reason).map_err(no_room)
     })?;
     call.results(0)
 }

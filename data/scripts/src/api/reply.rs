@@ -1,5 +1,6 @@
 //! `Reply`: an answer that a script makes, for `txn:done`.
 
+use weir_http::status;
 use weir_lua::{LuaKind, LuaStack, Misuse};
 
 use super::{ApiCall, ApiMember, ApiResult};
@@ -21,94 +22,86 @@ pub(super) fn new(call: &ApiCall<'_>) -> ApiResult {
     call.push_table(0, 4);
     call.push_integer(given.status.into());
     call.set_field(b"status");
-    if let Some(reason) = &given.reason {
-        call.push_bytes(reason);
-        call.set_field(b"reason");
-    }
+    call.push_bytes(given.reason.as_deref().unwrap_or(status::reason(given.status).as_bytes()));
+    call.set_field(b"reason");
     call.push_table(0, 0);
-    let names = given.headers.iter().map(|(name, _)| name.to_ascii_lowercase());
-    let mut names: Vec<Vec<u8>> = names.collect();
-    names.sort();
-    names.dedup();
-    for name in names {
-        call.push_table(0, 1);
-        let of_name = given.headers.iter().filter(|(other, _)| other.eq_ignore_ascii_case(&name));
-        for (position, (_, value)) in of_name.enumerate() {
-            call.push_bytes(value);
-            call.set_index(position as i64);
-        }
-        call.set_field(&name);
+    for (name, value) in &given.headers {
+        append(call, name, value);
     }
     call.set_field(b"headers");
-    call.push_bytes(&given.body);
-    call.set_field(b"body");
+    if !given.body.is_empty() {
+        call.push_bytes(&given.body);
+        call.set_field(b"body");
+    }
     call.set_metatable(call.host().classes().reply);
     call.results(1)
 }
 
-fn set_status(call: &ApiCall<'_>) -> ApiResult {
-    call.expect_table(1)?;
-    let status = status(call.expect_integer(2)?)?;
-    call.push_value(1);
-    call.push_integer(status.into());
-    call.set_field(b"status");
-    match call.kind(3) {
-        LuaKind::None | LuaKind::Nil => call.push_nil(),
-        _ => call.push_bytes(call.expect_bytes(3)?),
-    }
-    call.set_field(b"reason");
-    call.results(0)
-}
-
-fn set_body(call: &ApiCall<'_>) -> ApiResult {
-    call.expect_table(1)?;
-    call.push_value(1);
-    match call.kind(2) {
-        LuaKind::None | LuaKind::Nil => call.push_nil(),
-        _ => call.push_bytes(call.expect_bytes(2)?),
-    }
-    call.set_field(b"body");
-    call.results(0)
-}
-
-fn add_header(call: &ApiCall<'_>) -> ApiResult {
-    call.expect_table(1)?;
-    let name = call.expect_bytes(2)?.to_ascii_lowercase();
-    let value = call.expect_bytes(3)?;
-    push_headers(call);
-    call.push_field(-1, &name);
+/// Adds a value to the list of a name, in the table at the top.
+pub(super) fn append(call: &ApiCall<'_>, name: &[u8], value: &[u8]) {
+    let table = call.count();
+    call.push_field(table, name);
     if call.kind(-1) != LuaKind::Table {
-        call.push_table(0, 1);
-        call.push_value(-1);
-        let values = call.count();
-        // headers[name] = the new table, which stays at the top
-        call.push_value(-4);
-        call.push_value(values);
-        call.set_field(&name);
-        call.push_value(values);
-    }
-    let mut position = 0;
-    loop {
-        call.push_index(-1, position);
-        if call.is_nil(-1) {
-            break;
-        }
-        position += 1;
+        call.push_table(1, 0);
+        call.push_value(table);
+        call.push_value(-2);
+        call.set_field(name);
         call.push_value(-2);
     }
-    call.push_value(-2);
+    let next = call.length(-1) as i64 + 1;
     call.push_bytes(value);
-    call.set_index(position);
-    call.results(0)
+    call.set_index(next);
+    // The list, and what stood there before.
+    call.pop(call.count() - table);
 }
 
+/// `reply:set_status(status [, reason])`: false if it is not a status.
+fn set_status(call: &ApiCall<'_>) -> ApiResult {
+    call.expect_table(1)?;
+    let number = call.expect_integer(2)?;
+    let reason = if call.is_nil(3) { None } else { Some(call.expect_bytes(3)?) };
+    let status = valid_status(number).ok();
+    if let Some(status) = status {
+        call.push_value(1);
+        call.push_integer(status.into());
+        call.set_field(b"status");
+        call.push_bytes(reason.unwrap_or(status::reason(status).as_bytes()));
+        call.set_field(b"reason");
+    }
+    call.push_boolean(status.is_some());
+    call.results(1)
+}
+
+/// `reply:set_body(text)`.
+fn set_body(call: &ApiCall<'_>) -> ApiResult {
+    call.expect_table(1)?;
+    let body = call.expect_bytes(2)?;
+    call.push_value(1);
+    call.push_bytes(body);
+    call.set_field(b"body");
+    call.push_boolean(true);
+    call.results(1)
+}
+
+/// `reply:add_header(name, value)`.
+fn add_header(call: &ApiCall<'_>) -> ApiResult {
+    call.expect_table(1)?;
+    let (name, value) = (call.expect_bytes(2)?, call.expect_bytes(3)?);
+    push_headers(call);
+    append(call, name, value);
+    call.push_boolean(true);
+    call.results(1)
+}
+
+/// `reply:del_header(name)`.
 fn del_header(call: &ApiCall<'_>) -> ApiResult {
     call.expect_table(1)?;
-    let name = call.expect_bytes(2)?.to_ascii_lowercase();
+    let name = call.expect_bytes(2)?;
     push_headers(call);
     call.push_nil();
-    call.set_field(&name);
-    call.results(0)
+    call.set_field(name);
+    call.push_boolean(true);
+    call.results(1)
 }
 
 /// Pushes the table of headers of the reply in argument 1.
@@ -123,7 +116,7 @@ fn push_headers(call: &ApiCall<'_>) {
     }
 }
 
-fn status(number: i64) -> Result<u16, Misuse> {
+fn valid_status(number: i64) -> Result<u16, Misuse> {
     let status = u16::try_from(number).ok().filter(|status| (100..=599).contains(status));
     status.ok_or_else(|| Misuse::text(format!("{number} is not a status of a response")))
 }
@@ -132,13 +125,19 @@ fn status(number: i64) -> Result<u16, Misuse> {
 pub(super) fn read_reply(call: &ApiCall<'_>, index: i32) -> Result<ScriptReply, Misuse> {
     let mut reply = ScriptReply { status: 200, ..ScriptReply::default() };
     call.push_field(index, b"status");
-    if let Some(number) = call.integer(-1) {
-        reply.status = status(number)?;
+    if matches!(call.kind(-1), LuaKind::Integer | LuaKind::Float)
+        && let Some(number) = call.integer(-1)
+    {
+        reply.status = valid_status(number)?;
     }
     call.push_field(index, b"reason");
-    reply.reason = call.bytes(-1).map(<[u8]>::to_vec);
+    let text = |call: &ApiCall<'_>| match call.kind(-1) {
+        LuaKind::String => call.bytes(-1).map(<[u8]>::to_vec),
+        _ => None,
+    };
+    reply.reason = text(call).filter(|reason| !reason.is_empty());
     call.push_field(index, b"body");
-    reply.body = call.bytes(-1).unwrap_or_default().to_vec();
+    reply.body = text(call).unwrap_or_default();
     call.push_field(index, b"headers");
     if call.kind(-1) == LuaKind::Table {
         read_headers(call, &mut reply)?;
@@ -170,7 +169,7 @@ fn read_header(stack: &LuaStack<'_>, reply: &mut ScriptReply) -> Result<(), Misu
     let mut values = Vec::new();
     stack.each_pair(-1, |stack| {
         let position = stack.integer(-2).unwrap_or(0);
-        values.push((position, stack.bytes(-1).unwrap_or_default().to_vec()));
+        values.extend(stack.bytes(-1).map(|value| (position, value.to_vec())));
         Ok::<(), Misuse>(())
     })?;
     values.sort();

@@ -3,39 +3,35 @@
 use weir_expr::{SetCondition, VariableScope};
 use weir_lua::{LuaKind, LuaReference, Misuse};
 
-use super::core::level_of;
+use super::core::{level_of, write_message_of};
 use super::reply::read_reply;
 use super::values::{push_value, read_value};
-use super::{ApiCall, ApiMember, ApiResult, on_stream};
-use crate::wait::ScriptWait;
+use super::{ApiCall, ApiMember, ApiResult, expect_count, on_stream};
+use crate::target::StreamSetting;
+use crate::wait::{ScriptReply, ScriptWait};
 use crate::world::{ScriptState, World};
 
 pub(super) const METHODS: &[ApiMember] = &[
+    ("get_priv", private),
+    ("set_priv", set_private),
     ("get_var", value_of_variable),
     ("set_var", set_var),
     ("unset_var", unset_var),
     ("done", done),
-    ("reply", super::reply::new),
+    ("reply", reply),
     ("log", log),
-    ("deflog", |call| log_at(call, 6)),
-    ("Debug", |call| log_at(call, 7)),
-    ("Info", |call| log_at(call, 6)),
-    ("Warning", |call| log_at(call, 4)),
-    ("Alert", |call| log_at(call, 1)),
-];
-
-/// Members that are not there yet.
-const NOT_YET: &[&str] = &[
-    "get_priv",
-    "set_priv",
-    "get_headers",
-    "set_fc_tos",
-    "set_fc_mark",
-    "set_loglevel",
-    "set_mark",
-    "set_priority_class",
-    "set_priority_offset",
-    "set_tos",
+    ("deflog", |call| log_at(call, 6, "deflog")),
+    ("Debug", |call| log_at(call, 7, "Debug")),
+    ("Info", |call| log_at(call, 6, "Info")),
+    ("Warning", |call| log_at(call, 4, "Warning")),
+    ("Alert", |call| log_at(call, 1, "Alert")),
+    ("set_loglevel", set_log_level),
+    ("set_tos", |call| set(call, "set_fc_tos", |value| StreamSetting::Tos(value as u8))),
+    ("set_fc_tos", |call| set(call, "set_fc_tos", |value| StreamSetting::Tos(value as u8))),
+    ("set_mark", |call| set(call, "set_fc_mark", |value| StreamSetting::Mark(value as u32))),
+    ("set_fc_mark", |call| set(call, "set_fc_mark", |value| StreamSetting::Mark(value as u32))),
+    ("set_priority_class", |call| set(call, "set_priority_class", StreamSetting::PriorityClass)),
+    ("set_priority_offset", |call| set(call, "set_priority_offset", StreamSetting::PriorityOffset)),
 ];
 
 /// The class: its fields are made when a script reads them.
@@ -44,8 +40,7 @@ pub(super) fn class(state: &mut ScriptState) -> LuaReference {
         stack.push_table(0, 1);
         stack.push_function::<World>(index, 0);
         stack.set_field(b"__index");
-        super::name_class(stack, "TXN");
-        stack.keep()
+        super::keep_class(stack, "TXN")
     })
 }
 
@@ -67,13 +62,10 @@ fn index(call: &ApiCall<'_>) -> ApiResult {
         b"sf" => classes.string_fetches,
         b"c" => classes.converters,
         b"sc" => classes.string_converters,
-        b"http" => classes.http,
+        b"http" if is_http(call, number) => classes.http,
         b"req" => classes.request_channel,
         b"res" => classes.response_channel,
-        _ => match NOT_YET.iter().find(|known| known.as_bytes() == name) {
-            Some(known) => return Err(Misuse::text(format!("TXN.{known} is not implemented yet"))),
-            None => return call.results(1),
-        },
+        _ => return call.results(1),
     };
     call.push_object(class, number);
     // The field stays in the table.
@@ -96,6 +88,73 @@ fn number_with_variables(call: &ApiCall<'_>) -> Result<i64, Misuse> {
     call.object(1, classes.txn).or_else(of_applet).ok_or_else(|| call.wrong_kind(1, "TXN"))
 }
 
+/// Whether the stream has HTTP messages.
+fn is_http(call: &ApiCall<'_>, number: i64) -> bool {
+    on_stream(call, number, |target, _| Ok(target.is_http())) == Ok(true)
+}
+
+/// `txn:reply([table])`.
+fn reply(call: &ApiCall<'_>) -> ApiResult {
+    if !is_http(call, number_of(call)?) {
+        return Err(Misuse::text("txn object is not an HTTP transaction."));
+    }
+    super::reply::new(call)
+}
+
+/// `txn:get_priv()`.
+fn private(call: &ApiCall<'_>) -> ApiResult {
+    expect_count(call, 1..=1, "get_priv")?;
+    match call.host().private.find(number_of(call)?) {
+        Some(value) => call.push_reference(value),
+        None => call.push_nil(),
+    }
+    call.results(1)
+}
+
+/// `txn:set_priv(value)`: the stream keeps the value.
+fn set_private(call: &ApiCall<'_>) -> ApiResult {
+    expect_count(call, 2..=2, "set_priv")?;
+    let number = number_of(call)?;
+    on_stream(call, number, |target, _| {
+        call.push_value(2);
+        let (before, guard) = call.host().private.set(number, call.keep());
+        before.into_iter().for_each(|before| call.forget(before));
+        guard.into_iter().for_each(|guard| target.keep(guard));
+        Ok(())
+    })?;
+    call.results(0)
+}
+
+/// `txn:set_loglevel(level)`: -1 for no line.
+fn set_log_level(call: &ApiCall<'_>) -> ApiResult {
+    expect_count(call, 2..=2, "set_loglevel")?;
+    let level = call.expect_integer(2)?;
+    let level = match level {
+        -1 => None,
+        0..=7 => Some(level as u8),
+        _ => {
+            let text = "Bad log level. It must be one of the following value: core.silent(-1), core.emerg(0), core.alert(1), core.crit(2), core.error(3), core.warning(4), core.notice(5), core.info(6) or core.debug(7)";
+            return Err(Misuse::argument(2, text));
+        }
+    };
+    change(call, StreamSetting::LogLevel(level))
+}
+
+/// Changes a setting of the stream.
+fn set(call: &ApiCall<'_>, name: &str, setting: fn(i64) -> StreamSetting) -> ApiResult {
+    expect_count(call, 2..=2, name)?;
+    let setting = setting(call.expect_integer(2)?);
+    change(call, setting)
+}
+
+fn change(call: &ApiCall<'_>, setting: StreamSetting) -> ApiResult {
+    on_stream(call, number_of(call)?, |target, _| {
+        target.set(setting);
+        Ok(())
+    })?;
+    call.results(0)
+}
+
 /// The name of a variable in argument 2.
 fn variable(call: &ApiCall<'_>) -> Result<String, Misuse> {
     let name = call.expect_bytes(2)?;
@@ -103,6 +162,7 @@ fn variable(call: &ApiCall<'_>) -> Result<String, Misuse> {
 }
 
 pub(super) fn value_of_variable(call: &ApiCall<'_>) -> ApiResult {
+    expect_count(call, 2..=2, "get_var")?;
     let (number, name) = (number_with_variables(call)?, variable(call)?);
     let world = call.host();
     let keeps = world.settings.keeps_booleans == Some(true);
@@ -118,12 +178,9 @@ pub(super) fn value_of_variable(call: &ApiCall<'_>) -> ApiResult {
 }
 
 pub(super) fn set_var(call: &ApiCall<'_>) -> ApiResult {
+    expect_count(call, 3..=4, "set_var")?;
     let (number, name) = (number_with_variables(call)?, variable(call)?);
-    // Nil unsets the variable.
-    let value = match call.kind(3) {
-        LuaKind::Nil | LuaKind::None => None,
-        _ => Some(read_value(call, 3)),
-    };
+    let value = read_value(call, 3);
     let only_known = call.boolean(4);
     let world = call.host();
     let is_set = on_stream(call, number, |target, _| {
@@ -133,42 +190,59 @@ pub(super) fn set_var(call: &ApiCall<'_>) -> ApiResult {
         if is_bound && target.context().variable(variable).is_none() {
             return Ok(false);
         }
-        Ok(match value {
-            Some(value) => target.context().set_variable(variable, value, SetCondition::ALWAYS),
-            None => target.context().unset_variable(variable),
-        })
+        Ok(target.context().set_variable(variable, value, SetCondition::ALWAYS))
     })?;
     call.push_boolean(is_set);
     call.results(1)
 }
 
 pub(super) fn unset_var(call: &ApiCall<'_>) -> ApiResult {
+    expect_count(call, 2..=2, "unset_var")?;
     let (number, name) = (number_with_variables(call)?, variable(call)?);
     let world = call.host();
-    let is_unset = on_stream(call, number, |target, _| {
-        let found = world.resources.variables.find(&name);
-        Ok(found.is_some_and(|variable| target.context().unset_variable(variable)))
+    on_stream(call, number, |target, _| {
+        if let Some(variable) = world.resources.variables.find(&name) {
+            target.context().unset_variable(variable);
+        }
+        Ok(())
     })?;
-    call.push_boolean(is_unset);
+    // As in HAProxy, also where the variable was not set.
+    call.push_boolean(true);
     call.results(1)
 }
 
 /// `txn:done([reply])`: the stream ends here, and the script does not go on.
 fn done(call: &ApiCall<'_>) -> ApiResult {
     number_of(call)?;
-    let reply = match call.kind(2) {
-        LuaKind::Table => Some(Box::new(read_reply(call, 2)?)),
-        _ => None,
-    };
-    call.wait(ScriptWait::Done(reply))
+    if call.kind(2) != LuaKind::Table {
+        return call.wait(ScriptWait::Done(None));
+    }
+    // The request must not pass because its reply is invalid.
+    let reply = final_reply(call).unwrap_or_else(|misuse| {
+        let (Misuse::Text(text) | Misuse::Bare(text) | Misuse::Argument(_, text)) = misuse;
+        write_message_of(call.host(), 3, &format!("Lua: txn:done: {text}; the client gets status 500"));
+        ScriptReply { status: 500, ..ScriptReply::default() }
+    });
+    call.wait(ScriptWait::Done(Some(Box::new(reply))))
+}
+
+/// The reply in argument 2.
+fn final_reply(call: &ApiCall<'_>) -> Result<ScriptReply, Misuse> {
+    let reply = read_reply(call, 2)?;
+    match reply.status {
+        0..200 => Err(Misuse::text(format!("{} is not the status of a final response", reply.status))),
+        _ => Ok(reply),
+    }
 }
 
 fn log(call: &ApiCall<'_>) -> ApiResult {
+    expect_count(call, 3..=3, "log")?;
     let level = level_of(call, 2)?;
     write_log(call, level, 3)
 }
 
-fn log_at(call: &ApiCall<'_>, level: u8) -> ApiResult {
+fn log_at(call: &ApiCall<'_>, level: u8, name: &str) -> ApiResult {
+    expect_count(call, 2..=2, name)?;
     write_log(call, level, 2)
 }
 

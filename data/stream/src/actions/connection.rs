@@ -204,10 +204,7 @@ impl StreamAction for SetTos {
         let Some(tos) = self.value.value(stream) else { return ActionResult::NEXT };
         let tos = tos as u8;
         match self.side {
-            ConnectionSide::Frontend => {
-                let family = stream.source().family();
-                stream.client.with_descriptor(|descriptor| option::set_tos(descriptor, family, tos));
-            }
+            ConnectionSide::Frontend => set_client_tos(stream, tos),
             ConnectionSide::Backend => stream.server.marks_mut().tos = Some(tos),
         }
         ActionResult::NEXT
@@ -216,6 +213,17 @@ impl StreamAction for SetTos {
     fn visit_references(&self, visit: Visit<'_>) {
         self.value.visit_references(visit);
     }
+}
+
+/// Sets the TOS field towards the client.
+pub(super) fn set_client_tos(stream: &Stream, tos: u8) {
+    let family = stream.source().family();
+    stream.client.with_descriptor(|descriptor| option::set_tos(descriptor, family, tos));
+}
+
+/// Sets the netfilter mark towards the client.
+pub(super) fn set_client_mark(stream: &Stream, mark: u32) {
+    stream.client.with_descriptor(|descriptor| option::set_mark(descriptor, mark));
 }
 
 /// `set-fc-mark`, `set-bc-mark` (and `set-mark`).
@@ -230,9 +238,7 @@ impl StreamAction for SetMark {
         let Some(mark) = self.value.value(stream) else { return ActionResult::NEXT };
         let mark = mark as u32;
         match self.side {
-            ConnectionSide::Frontend => {
-                stream.client.with_descriptor(|descriptor| option::set_mark(descriptor, mark));
-            }
+            ConnectionSide::Frontend => set_client_mark(stream, mark),
             ConnectionSide::Backend => stream.server.marks_mut().mark = Some(mark),
         }
         ActionResult::NEXT

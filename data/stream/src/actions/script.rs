@@ -60,7 +60,7 @@ fn verdict(stream: &mut Stream, rule: RuleContext<'_>, result: ScriptResult) -> 
     let closes = |by| Verdict::Stop(StreamError::close(by, rule.during()));
     match result {
         // An error in the script was logged, and the next rule follows, as in HAProxy.
-        ScriptResult::Continue | ScriptResult::Failed => Verdict::Next,
+        ScriptResult::Continue | ScriptResult::Failed | ScriptResult::Again(_) => Verdict::Next,
         ScriptResult::Stop => Verdict::Accept,
         ScriptResult::Error => Verdict::Stop(StreamError::error(500, By::Internal, rule.during())),
         ScriptResult::Abort => closes(By::Proxy),

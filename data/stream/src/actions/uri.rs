@@ -10,6 +10,7 @@ use weir_fingerprint::{Canonical, FormEncoder};
 use weir_http::Method;
 use weir_http::normalize::{BrokenSequence, Normalizer};
 use weir_model::{Action, ActionFacts, Visit};
+use weir_scripts::RequestLinePart;
 
 use super::arguments::only_format;
 use super::{ActionResult, ActionRow, RuleContext, StreamAction};
@@ -106,17 +107,31 @@ struct SetMethod(LogFormat);
 impl StreamAction for SetMethod {
     fn run<'s>(&'s self, stream: &'s mut Stream, _: RuleContext<'s>) -> ActionResult<'s> {
         let method = stream.format(&self.0);
-        // The client's request decides whether a tunnel follows, so a rule may not change to or from CONNECT.
-        let connects = [stream.request.message.head.method() == Method::Connect, method[..] == *b"CONNECT"];
-        if !weir_http::is_token(&method) || connects[0] != connects[1] {
-            return ActionResult::FAILED;
-        }
-        ActionResult::of(stream.request.message.head.set_method(&method).is_ok())
+        ActionResult::of(set_method(stream, &method))
     }
 
     fn visit_references(&self, visit: Visit<'_>) {
         self.0.visit_references(visit);
     }
+}
+
+/// Sets the method. The client's request decides whether a tunnel follows, so a rule may not change to or from CONNECT.
+fn set_method(stream: &mut Stream, method: &[u8]) -> bool {
+    let connects = [stream.request.message.head.method() == Method::Connect, *method == *b"CONNECT"];
+    weir_http::is_token(method)
+        && connects[0] == connects[1]
+        && stream.request.message.head.set_method(method).is_ok()
+}
+
+/// Sets a part of the request line for a script. False if the value is invalid, or the head lacks room.
+pub(super) fn edit_for_script(stream: &mut Stream, part: RequestLinePart, value: &[u8]) -> bool {
+    let part = match part {
+        RequestLinePart::Method => return set_method(stream, value),
+        RequestLinePart::Path => UriPart::Path,
+        RequestLinePart::Query => UriPart::Query,
+        RequestLinePart::Uri => UriPart::Uri,
+    };
+    part.put(stream, value) && part.follow(stream)
 }
 
 /// A part of the request's target.

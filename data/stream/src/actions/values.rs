@@ -208,21 +208,17 @@ enum Edit {
 impl StreamAction for PatternEdit {
     fn run<'s>(&'s self, stream: &'s mut Stream, _: RuleContext<'s>) -> ActionResult<'s> {
         let key = stream.format(&self.key);
-        let chosen = Selector::Pattern(&key);
         let changed = match &self.edit {
             // An existing entry is not added again (manual, "add-acl").
             Edit::AddAcl if self.set.contains(&key) => Ok(()),
             Edit::AddAcl => self.set.add(None, &key, None),
-            Edit::DeleteAcl | Edit::DeleteMap => match self.set.delete(chosen) {
+            Edit::DeleteAcl | Edit::DeleteMap => match self.set.delete(Selector::Pattern(&key)) {
                 Err(SetError::NotFound) => Ok(()),
                 other => other.map(drop),
             },
             Edit::SetMap { value } => {
                 let value = stream.format(value);
-                match self.set.set(chosen, &value) {
-                    Err(SetError::NotFound) => self.set.add(None, &key, Some(&value)),
-                    other => other.map(drop),
-                }
+                self.set.set_or_add(None, &key, &value)
             }
         };
         ActionResult::of(changed.is_ok())

@@ -7,7 +7,7 @@ use weir_net::ConnectionFault;
 use crate::counters::CountedEvent;
 use crate::deadlines::{Waits, While};
 use crate::drive::DriveStep;
-use crate::ending::{By, During};
+use crate::ending::{By, During, Ending};
 use crate::errors::MessageDirection;
 use crate::stream::phases::BodyPhase;
 use crate::stream::{PhaseResult, StreamError};
@@ -37,9 +37,12 @@ impl BodyPhase {
         match down {
             FlowState::Done if self.stream.request.body.is_done() => return Ok(DriveStep::Done(())),
             FlowState::Done if self.stream.request.upload_refused => {
+                self.response_left();
                 self.stream.counts().count(CountedEvent::FailedResponse);
                 self.stream.counts().count(CountedEvent::ServerAbort);
-                return Err(StreamError::close(By::Server, During::Data));
+                // The client has its response and may send other requests, after the rest of this one.
+                self.stream.ending = Ending::new(By::Server, During::Last);
+                return Ok(DriveStep::Done(()));
             }
             FlowState::Done => self.response_left(),
             FlowState::AwaitSource | FlowState::AwaitSink | FlowState::Yield | FlowState::Withheld => {}
@@ -180,10 +183,10 @@ impl BodyPhase {
         }
     }
 
-    /// Records that the server does not read more of the request. The rest of the body must not be parsed as the next request.
+    /// Records that the server does not read more of the request. The end of the stream drops the rest of the body.
     pub(super) fn refuse_upload(&mut self) {
         self.stream.request.upload_refused = true;
-        self.stream.reusable.give_up();
+        self.stream.reusable.server = false;
     }
 
     /// Moves as much of the request's body as possible. `None` without a server.

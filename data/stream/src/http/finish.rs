@@ -1,6 +1,7 @@
 //! The end of a stream: keeps or closes connections, updates counters, writes the log line.
 
 use weir_containers::PooledFuture;
+use weir_mux::FlowState;
 use weir_net::{ReceiveOutcome, SendOutcome};
 
 use crate::deadlines::{Waits, While};
@@ -16,18 +17,41 @@ impl EndPhase {
         // The log line may contain facts about the server connection, so it is written before another stream can use the connection.
         self.stream.conclude();
         self.settle_server();
-        self.stream.end_view();
-        if self.stream.reusable.client
+        let stays = self.stream.reusable.client
             && !self.stream.response.is_tunnel
-            && self.stream.request.body.is_done()
-            && !self.stream.entry.is_killed()
-        {
+            && (self.stream.request.body.is_done()
+                || (self.stream.request.upload_refused && PooledFuture::new(self.drop_upload()).await));
+        self.stream.end_view();
+        if stays && !self.stream.entry.is_killed() {
             return true;
         }
         if self.stream.client.shared().is_none() && self.is_read_from() {
             PooledFuture::new(self.linger()).await;
         }
         false
+    }
+
+    /// Reads and drops the rest of an upload that the server refused although it has answered, so that the client's connection can carry
+    /// another request. The client has `timeout client` for each part, as for an upload that a server reads. False if the body does not end
+    /// properly.
+    async fn drop_upload(&mut self) -> bool {
+        if self.stream.client.shared().is_some() {
+            return false;
+        }
+        let mut body = self.stream.request.body.take_flow();
+        let dropped = self.stream.drive(
+            While::Bodies,
+            |stream, _| {
+                let (client_sends, yields) = match body.read(&mut stream.client, &mut |_| {}) {
+                    FlowState::AwaitSource => (true, false),
+                    FlowState::Yield => (false, true),
+                    flow => return Ok::<_, StreamError>(DriveStep::Done(flow == FlowState::Done)),
+                };
+                Ok(DriveStep::Wait(Waits { client_sends, yields, ..Waits::default() }))
+            },
+            |_, _, _| Ok(false),
+        );
+        dropped.await.unwrap_or(false)
     }
 
     /// Returns the server connection to the pool, or closes it.

@@ -142,6 +142,7 @@ impl InspectionPhase {
         self.send_continue()?;
         let during = While::body(&self.stream.timeouts, time, weir_sched::now());
         let limit = self.stream.frontend.instance().limits.body_limit(&self.stream.request.message.head);
+        let began = self.stream.elapsed();
         let waited = self
             .stream
             .drive(
@@ -155,6 +156,10 @@ impl InspectionPhase {
             )
             .await;
         self.bound_request_head();
+        // Most bodies arrive with their head.
+        if self.stream.elapsed().ms() > began.ms() {
+            self.stream.captures.note_body_wait(began);
+        }
         waited
     }
 

@@ -19,7 +19,11 @@ pub(super) async fn greet(
     connection: Connection,
     first: FirstUse,
 ) -> Result<Upstream, ServerConnectError> {
-    let connection = AgentMultiplexer::new(connection, engines::connection_limits(stream));
+    let connection = AgentMultiplexer::new(
+        connection,
+        engines::connection_limits(stream),
+        stream.trace().server_identity(),
+    );
     let upstream = served::open(
         stream,
         &connection,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use weir_fcgi::ConnectionOptions;
 use weir_mux::ApplicationMultiplexer;
+use weir_mux::trace::ConnectionIdentity;
 use weir_net::Connection;
 use weir_sched::WorkKind;
 
@@ -30,7 +31,12 @@ pub(super) async fn begin(
         return Err(ServerConnectError::Failed(AttemptFailure::Refused(None)));
     };
     let options = application.connection_options();
-    let connection = ApplicationMultiplexer::new(connection, options, ErrorLog::of(&application));
+    let connection = ApplicationMultiplexer::new(
+        connection,
+        options,
+        ErrorLog::of(&application),
+        stream.trace().server_identity(),
+    );
     // Without `keeps` the application closes the connection after one response.
     let private = first.private || !options.keeps || shared::are_private(stream);
     let first = FirstUse { private, ..first };
@@ -60,7 +66,8 @@ pub(super) fn places(stream: &Stream) -> u32 {
 /// limits of the application do not matter.
 pub fn connect_check(application: &Arc<Application>, connection: Connection) -> Rc<ApplicationMultiplexer> {
     let options = ConnectionOptions { get_values: false, ..application.connection_options() };
-    ApplicationMultiplexer::new(connection, options, ErrorLog::of(application))
+    let identity = ConnectionIdentity { proxy: "<check>".into(), ..ConnectionIdentity::default() };
+    ApplicationMultiplexer::new(connection, options, ErrorLog::of(application), identity)
 }
 
 fn application_of(stream: &Stream) -> Option<Arc<Application>> {

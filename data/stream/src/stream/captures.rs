@@ -1,7 +1,12 @@
 //! State that few streams have: the unique ID, captured headers and cookies for the log, and verified passwords.
 
+use std::any::Any;
+use std::fmt;
+
 use weir_expr::ScriptName;
 use weir_expr::context::CaptureSide;
+
+use weir_vocabulary::timers::ElapsedTime;
 
 use super::password_verdicts::PasswordVerdicts;
 
@@ -22,8 +27,20 @@ struct StreamCaptures {
     set_cookies: Vec<Box<[u8]>>,
     /// The first failure of an engine (SPOE), for the timeline.
     engine_failure: Option<Box<str>>,
+    /// The begin of the first wait for the request's body, for the timeline.
+    body_awaited: Option<ElapsedTime>,
     /// The service of a script that responds.
     service: Option<ScriptName>,
+    /// Objects of scripts that live as long as the stream.
+    kept: Vec<KeptObject>,
+}
+
+struct KeptObject(#[expect(dead_code, reason = "only its end counts")] Box<dyn Any>);
+
+impl fmt::Debug for KeptObject {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("KeptObject")
+    }
 }
 
 /// The captures of the request or the response.
@@ -80,6 +97,11 @@ impl CapturedValues {
         self.0.get_or_insert_default().service = Some(name);
     }
 
+    /// Keeps an object of a script until the stream ends.
+    pub(crate) fn keep(&mut self, object: Box<dyn Any>) {
+        self.0.get_or_insert_default().kept.push(KeptObject(object));
+    }
+
     /// Keeps the value of a `Set-Cookie` field for the response.
     pub(crate) fn keep_set_cookie(&mut self, value: &[u8]) {
         self.0.get_or_insert_default().set_cookies.push(value.into());
@@ -99,6 +121,16 @@ impl CapturedValues {
     #[inline]
     pub(crate) fn engine_failure(&self) -> Option<&str> {
         self.0.as_ref()?.engine_failure.as_deref()
+    }
+
+    /// Keeps the begin of the first wait for the request's body.
+    pub(crate) fn note_body_wait(&mut self, began: ElapsedTime) {
+        self.0.get_or_insert_default().body_awaited.get_or_insert(began);
+    }
+
+    /// The begin of the first wait for the request's body.
+    pub(crate) fn body_awaited(&self) -> Option<ElapsedTime> {
+        self.0.as_ref()?.body_awaited
     }
 
     /// `unique-id`. `None` until generated.

@@ -87,6 +87,10 @@ impl EndedStream {
                 "the server closed the connection without a complete response".to_owned()
             }
             During::Headers => format!("the server kept answering {} ('retry-on')", self.status),
+            During::Last if self.http => {
+                "the server answered, and closed the connection before it had read the whole request"
+                    .to_owned()
+            }
             _ => format!("the server closed the connection{}", when(during)),
         }
     }
@@ -208,6 +212,10 @@ mod tests {
             "the server closed the connection without a complete response",
         );
         check(status(429, none(By::Server, Headers)), "the server kept answering 429 ('retry-on')");
+        check(
+            none(By::Server, Last),
+            "the server answered, and closed the connection before it had read the whole request",
+        );
         check(none(By::Server, Data), "the server closed the connection during the transfer");
         check(none(By::ServerTimeout, Queue), "no server had a free slot in time ('timeout queue')");
         check(

@@ -13,6 +13,7 @@ use weir_spop::testing::{
 use weir_spop::{ActionScope, AgentAction, SpopFrame, SpopFrameKind, TypedData};
 
 use crate::engines::EngineRules;
+use crate::pieces::OutputPieces;
 use crate::stage::Stage;
 
 /// The agents of one run.
@@ -63,8 +64,7 @@ pub(crate) async fn serve(agents: Rc<Agents>, peer: SimulatedPeer) {
         peer: &peer,
         offers_pipelining: network.random(4) > 0,
         held: Vec::new(),
-        out: Vec::new(),
-        sends_at: now(),
+        out: OutputPieces::new(20),
         answers: Vec::new(),
         awaited: 0,
         fault: fault.map(|fault| (most, fault)),
@@ -102,9 +102,7 @@ struct AgentEnd<'a> {
     peer: &'a SimulatedPeer,
     offers_pipelining: bool,
     held: Vec<u8>,
-    out: Vec<u8>,
-    /// When more of `out` is sent.
-    sends_at: Tick,
+    out: OutputPieces,
     /// Answers, and their times.
     answers: Vec<(Tick, Vec<u8>)>,
     /// NOTIFY frames without an answer so far.
@@ -126,8 +124,8 @@ impl AgentEnd<'_> {
                 }
             }
             self.release();
-            let sent = self.send()?;
-            if self.closes && self.out.is_empty() {
+            let sent = self.out.send(self.peer, &self.agents.stage.network)?;
+            if self.closes && self.out.bytes.is_empty() {
                 return None;
             }
             match self.peer.try_receive(1 + self.random(4_000) as usize) {
@@ -137,7 +135,7 @@ impl AgentEnd<'_> {
                 Ok(None) => {
                     let next = self.answers.iter().map(|(at, _)| *at).min().unwrap_or(Tick::NEVER);
                     // A full window wakes the script when there is room.
-                    let next = if self.sends_at > now() { next.min(self.sends_at) } else { next };
+                    let next = if self.out.sends_at > now() { next.min(self.out.sends_at) } else { next };
                     self.peer.wait_until(next).await;
                 }
                 Err(_) => return None,
@@ -168,7 +166,7 @@ impl AgentEnd<'_> {
                     match fault {
                         Fault::Silence => self.is_silent = true,
                         Fault::Disconnect(status) => {
-                            write_agent_disconnect(status, b"leaving", &mut self.out);
+                            write_agent_disconnect(status, b"leaving", &mut self.out.bytes);
                             self.closes = true;
                         }
                         Fault::Garbage => self.send_garbage(),
@@ -180,10 +178,10 @@ impl AgentEnd<'_> {
         match frame.kind {
             _ if self.is_silent || self.closes => {}
             SpopFrameKind::HaproxyHello => {
-                write_agent_hello(limit, self.offers_pipelining, &mut self.out);
+                write_agent_hello(limit, self.offers_pipelining, &mut self.out.bytes);
             }
             SpopFrameKind::HaproxyDisconnect => {
-                write_agent_disconnect(0, b"", &mut self.out);
+                write_agent_disconnect(0, b"", &mut self.out.bytes);
                 self.closes = true;
             }
             SpopFrameKind::Notify => self.answer(frame),
@@ -238,18 +236,22 @@ impl AgentEnd<'_> {
 
     fn send_garbage(&mut self) {
         match self.random(6) {
-            0 => self.out.extend([255; 9]),
-            1 => self.out.extend([0, 0, 0, 1, 1]),
+            0 => self.out.bytes.extend([255; 9]),
+            1 => self.out.bytes.extend([0, 0, 0, 1, 1]),
             // An exchange that does not exist.
-            2 => write_ack(u64::from(u32::MAX), 1, &[], &mut self.out),
+            2 => write_ack(u64::from(u32::MAX), 1, &[], &mut self.out.bytes),
             // A fragment.
             3 => {
                 let whole =
                     SpopFrame { kind: SpopFrameKind::Ack, flags: 0, stream_id: 1, frame_id: 1, payload: b"" };
-                frame::write(&whole, &mut self.out);
+                frame::write(&whole, &mut self.out.bytes);
             }
-            4 => write_agent_hello(self.agents.rules.max_frame_size, self.offers_pipelining, &mut self.out),
-            _ => self.out.extend(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
+            4 => write_agent_hello(
+                self.agents.rules.max_frame_size,
+                self.offers_pipelining,
+                &mut self.out.bytes,
+            ),
+            _ => self.out.bytes.extend(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
         }
     }
 
@@ -259,22 +261,7 @@ impl AgentEnd<'_> {
         let due = self.answers.extract_if(.., |(at, _)| *at <= now).map(|(_, ack)| ack);
         for ack in due {
             self.awaited = self.awaited.saturating_sub(1);
-            self.out.extend(ack);
+            self.out.bytes.extend(ack);
         }
-    }
-
-    /// Sends a piece. True if any byte was sent, `None` if the connection ended.
-    fn send(&mut self) -> Option<bool> {
-        if self.out.is_empty() || now() < self.sends_at {
-            return Some(false);
-        }
-        let whole = self.out.len();
-        let piece = if self.random(3) == 0 { 1 + self.random(whole as u64) as usize } else { whole };
-        let sent = self.peer.try_send(&self.out[..piece]).ok()?;
-        self.out.drain(..sent);
-        if piece < whole {
-            self.sends_at = now().after(self.random(20));
-        }
-        Some(sent > 0)
     }
 }

@@ -13,6 +13,7 @@ use weir_sched::simulate::network::SimulatedPeer;
 use weir_sched::{Tick, now};
 
 use crate::pattern::{Pattern, Way};
+use crate::pieces::OutputPieces;
 use crate::plan::{self, PlannedRequest};
 use crate::stage::Stage;
 
@@ -36,8 +37,7 @@ pub(crate) async fn serve(stage: Rc<Stage>, peer: SimulatedPeer, rules: Applicat
         script: ScriptedApplication::new(),
         served: BTreeMap::new(),
         answered_queries: 0,
-        out: Vec::new(),
-        sends_at: now(),
+        out: OutputPieces::new(10),
         end: None,
     };
     let last = connection.run().await;
@@ -65,9 +65,7 @@ struct ApplicationEnd<'a> {
     script: ScriptedApplication,
     served: BTreeMap<u16, Served>,
     answered_queries: usize,
-    out: Vec<u8>,
-    /// When more of `out` is sent.
-    sends_at: Tick,
+    out: OutputPieces,
     /// How the connection ends once all of `out` is sent.
     end: Option<End>,
 }
@@ -94,8 +92,8 @@ impl ApplicationEnd<'_> {
         loop {
             self.understand();
             self.release();
-            let Some(sent) = self.send() else { return End::Close };
-            if let Some(end) = self.end.filter(|_| self.out.is_empty()) {
+            let Some(sent) = self.out.send(self.peer, &self.stage.network) else { return End::Close };
+            if let Some(end) = self.end.filter(|_| self.out.bytes.is_empty()) {
                 return end;
             }
             match self.peer.try_receive(1 + self.random(20_000) as usize) {
@@ -120,10 +118,10 @@ impl ApplicationEnd<'_> {
         let records = self.served.values().filter(|served| served.records.is_some());
         let next = records.map(|served| served.next_at).min().unwrap_or(Tick::NEVER);
         // A full window wakes the script when there is room.
-        if self.out.is_empty() {
+        if self.out.bytes.is_empty() {
             next
-        } else if self.sends_at > now() {
-            next.max(now().after(1)).min(self.sends_at)
+        } else if self.out.sends_at > now() {
+            next.max(now().after(1)).min(self.out.sends_at)
         } else {
             Tick::NEVER
         }
@@ -149,7 +147,7 @@ impl ApplicationEnd<'_> {
             if self.random(2) == 0 {
                 self.script.requests.remove(&id);
                 self.served.remove(&id);
-                write_end(id, 1, ProtocolStatus::RequestComplete, &mut self.out);
+                write_end(id, 1, ProtocolStatus::RequestComplete, &mut self.out.bytes);
             }
         }
     }
@@ -159,8 +157,8 @@ impl ApplicationEnd<'_> {
         match self.random(8) {
             // Neither an answer nor a close.
             0 if self.stage.faulty => {}
-            1 if self.stage.faulty => self.out.extend([1, 10, 0, 0, 0, 2, 0, 0, 9, 9]),
-            _ => write_values(&[("FCGI_MAX_REQS", &limit), ("FCGI_MPXS_CONNS", "1")], &mut self.out),
+            1 if self.stage.faulty => self.out.bytes.extend([1, 10, 0, 0, 0, 2, 0, 0, 9, 9]),
+            _ => write_values(&[("FCGI_MAX_REQS", &limit), ("FCGI_MPXS_CONNS", "1")], &mut self.out.bytes),
         }
     }
 
@@ -205,7 +203,7 @@ impl ApplicationEnd<'_> {
             let is_last = records.len() == 1 && served.how == "Early";
             let request = self.script.requests.get(&id);
             let has_body = self.stage.faulty || request.is_none_or(|request| request.has_stdin);
-            if served.next_at > now || self.out.len() > MOST_QUEUED || self.end.is_some() {
+            if served.next_at > now || self.out.bytes.len() > MOST_QUEUED || self.end.is_some() {
                 continue;
             }
             if is_last && !has_body {
@@ -218,7 +216,7 @@ impl ApplicationEnd<'_> {
                     if record.get(1) == Some(&END_REQUEST) {
                         ended.push(id);
                     }
-                    self.out.extend(record);
+                    self.out.bytes.extend(record);
                 }
                 None => {
                     self.end = self.end.or(served.then);
@@ -241,29 +239,11 @@ impl ApplicationEnd<'_> {
     /// Writes records that a web server does not expect after the end of a request.
     fn misbehave(&mut self, id: u16) {
         match self.random(4) {
-            0 => write_stdout(id, b"too late", &mut self.out),
-            1 => write_end(id, 0, ProtocolStatus::RequestComplete, &mut self.out),
-            2 => write_record(FcgiRecordKind::Unassigned(99), 7, b"unknown", 3, &mut self.out),
-            _ => write_stderr(id, b"too late", &mut self.out),
+            0 => write_stdout(id, b"too late", &mut self.out.bytes),
+            1 => write_end(id, 0, ProtocolStatus::RequestComplete, &mut self.out.bytes),
+            2 => write_record(FcgiRecordKind::Unassigned(99), 7, b"unknown", 3, &mut self.out.bytes),
+            _ => write_stderr(id, b"too late", &mut self.out.bytes),
         }
-    }
-
-    /// Sends a piece. True if any byte was sent, `None` if the connection ended.
-    fn send(&mut self) -> Option<bool> {
-        if self.out.is_empty() {
-            return Some(false);
-        }
-        if now() < self.sends_at {
-            return Some(false);
-        }
-        let whole = self.out.len();
-        let piece = if self.random(3) == 0 { 1 + self.random(whole as u64) as usize } else { whole };
-        let sent = self.peer.try_send(&self.out[..piece]).ok()?;
-        self.out.drain(..sent);
-        if piece < whole {
-            self.sends_at = now().after(self.random(10));
-        }
-        Some(sent > 0)
     }
 }
 

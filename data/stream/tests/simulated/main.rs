@@ -22,6 +22,7 @@ mod engines;
 #[path = "../support/instance.rs"]
 mod instance;
 mod multiplexed;
+mod pieces;
 mod plan;
 mod reader;
 mod scenarios;

@@ -73,7 +73,7 @@ fn read(text: &str, files: &MemoryFiles) -> (weir_model::Config, Arc<VariableNam
     sources.add("test.cfg", text.as_bytes().to_vec());
     let conditions = StaticFeatures { features: &[], enabled: &[], tls: None };
     let LoadedConfiguration { outcome, variable_names, .. } =
-        LoadedConfiguration::read(&sources, files, &conditions, Environment::new());
+        LoadedConfiguration::read(&sources, Arc::new(files.clone()), &conditions, Environment::new());
     let alerts =
         outcome.diagnostics.iter().any(|diagnostic| diagnostic.severity == DiagnosticSeverity::Alert);
     assert!(!alerts, "{}\n{text}", outcome.diagnostics.classic(&sources, 1, false));

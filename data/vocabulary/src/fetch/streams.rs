@@ -1,13 +1,14 @@
 //! Stream IDs and errors of the connections to client and server (`fs.*` and `bs.*`, manual section 7.3.4).
 //!
 //! In HTTP/2 the ID is the protocol's stream identifier. In HTTP/1, which has one stream at a time, streams are
-//! numbered from 0.
+//! numbered from 0. In FastCGI it is the number of the request on its connection.
 
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 
 use weir_expr::SampleType::{Bool, Int, Str};
 use weir_expr::{ArgKind, ArgSpec, Args, ExpressionScope, FetchDecl, FetchResult, Needs, SampleType};
+use weir_mux::carrier::{self, CarrierRef};
 use weir_mux::{SharedStream, StreamConnector};
 use weir_tls::Facts;
 
@@ -102,7 +103,7 @@ fn with_server<'c>(
 
 /// The ID of the current stream on a connection that began `begun` streams.
 fn id_of(connector: &StreamConnector, begun: u32) -> u32 {
-    connector.shared().map_or(begun.saturating_sub(1), SharedStream::id)
+    carrier::id_of(connector).unwrap_or_else(|| begun.saturating_sub(1))
 }
 
 fn abort_of(connector: &StreamConnector) -> Option<u32> {
@@ -123,13 +124,13 @@ fn describe<'c>(connector: &StreamConnector, begun: u32, args: &Args) -> FetchRe
             let _ = write!(text, "{space}{words}");
         }
     };
-    let shared = connector.shared();
     say(MUX_STREAM, format_args!("stream={}", id_of(connector, begun)));
-    if let Some(shared) = shared {
-        say(MUX_STREAM, format_args!("{}", shared.summary()));
-        say(MUX_CONNECTION, format_args!("mux=h2 {}", shared.multiplexer().summary()));
-    } else {
-        say(MUX_CONNECTION, format_args!("mux=h1 streams={begun}"));
+    if let Some(stream) = carrier::summary_of(connector) {
+        say(MUX_STREAM, format_args!("{stream}"));
+    }
+    match CarrierRef::from(connector).describe_connection() {
+        Some(connection) => say(MUX_CONNECTION, format_args!("{connection}")),
+        None => say(MUX_CONNECTION, format_args!("mux=h1 streams={begun}")),
     }
     match connector.tls().and_then(Facts::version_name) {
         Some(version) => say(TRANSPORT, format_args!("transport=tls version={version}")),

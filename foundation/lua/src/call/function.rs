@@ -47,7 +47,7 @@ pub(crate) unsafe extern "C-unwind" fn trampoline<H: LuaHost>(state: *mut ffi::l
 /// Runs a function. Everything of Rust has been dropped when it returns.
 fn run<H: LuaHost>(raw: RawState) -> FrameExit {
     let shared = Shared::<H>::of(raw);
-    let was_enforced = shared.memory.enforce(false);
+    let was_enforced = shared.limits.memory.enforce(false);
     let address = raw.light(RawState::upvalue(1));
     // SAFETY: `push_function` is the only maker of closures of this trampoline, with a function of this host in the first value.
     let function = unsafe { std::mem::transmute::<*mut std::ffi::c_void, Function<H>>(address) };
@@ -72,8 +72,8 @@ fn run<H: LuaHost>(raw: RawState) -> FrameExit {
             FrameExit::Raise
         }
     };
-    shared.memory.enforce(was_enforced);
-    if was_enforced && shared.memory.is_exceeded() {
+    shared.limits.memory.enforce(was_enforced);
+    if was_enforced && shared.limits.memory.has_exceeded() {
         push_text(raw, b"not enough memory");
         return FrameExit::Raise;
     }
@@ -99,15 +99,15 @@ fn settle<H: LuaHost>(raw: RawState, below: c_int) -> FrameExit {
         Some(true) => return FrameExit::Return(raw.top() - below),
         Some(false) => {
             let text = raw.bytes(-1).unwrap_or_default().to_vec();
-            let was_enforced = shared.memory.enforce(false);
+            let was_enforced = shared.limits.memory.enforce(false);
             push_with_position(raw, &text);
-            shared.memory.enforce(was_enforced);
+            shared.limits.memory.enforce(was_enforced);
         }
         // The script itself resumed the coroutine.
         None => {
-            let was_enforced = shared.memory.enforce(false);
+            let was_enforced = shared.limits.memory.enforce(false);
             push_with_position(raw, b"resumed before its wait has ended");
-            shared.memory.enforce(was_enforced);
+            shared.limits.memory.enforce(was_enforced);
         }
     }
     FrameExit::Raise
@@ -124,40 +124,4 @@ fn push_with_position(raw: RawState, text: &[u8]) {
     raw.push_position(1);
     let message = [raw.bytes(-1).unwrap_or_default(), text].concat();
     raw.push_bytes(&message);
-}
-
-/// The hook of all coroutines: it bounds the time of a run, and lets other tasks run in between.
-pub(crate) unsafe extern "C-unwind" fn hook<H: LuaHost>(state: *mut ffi::lua_State, _: *mut ffi::lua_Debug) {
-    let Some(raw) = RawState::new(state) else { return };
-    match check::<H>(raw) {
-        FrameExit::Yield => {
-            raw.raise_yield_of_hook();
-        }
-        FrameExit::Raise => raw.raise(),
-        _ => {}
-    }
-}
-
-fn check<H: LuaHost>(raw: RawState) -> FrameExit {
-    let shared = Shared::<H>::of(raw);
-    let Some(deadline) = shared.deadline.get() else { return FrameExit::Return(0) };
-    let is_late = shared.expired.get() || std::time::Instant::now() >= deadline;
-    // A coroutine of the script's own would yield to the script.
-    if raw.is_yieldable() && shared.current.get() == Some(raw) {
-        shared.expired.set(is_late);
-        shared.interrupted.set(true);
-        return FrameExit::Yield;
-    }
-    if !is_late {
-        return FrameExit::Return(0);
-    }
-    // The error may be caught: every instruction raises it from now on, also where nothing catches it.
-    shared.expired.set(true);
-    for one in [Some(raw), shared.current.get()].into_iter().flatten() {
-        one.set_hook(hook::<H>, 1);
-    }
-    let was_enforced = shared.memory.enforce(false);
-    push_text(raw, b"execution timeout");
-    shared.memory.enforce(was_enforced);
-    FrameExit::Raise
 }

@@ -7,8 +7,9 @@ use mlua_sys as ffi;
 
 use crate::call::{LuaCall, LuaStack};
 use crate::failure::{LuaError, LuaErrorKind, Misuse};
+use crate::limits::{RunBounds, TIMEOUT};
 use crate::raw::RawState;
-use crate::shared::{LuaHost, LuaReference, RunBounds};
+use crate::shared::{LuaHost, LuaReference};
 
 use super::LuaState;
 
@@ -74,17 +75,17 @@ impl<H: LuaHost> LuaState<H> {
         let raw = coroutine.raw;
         self.shared().wait.set(None);
         self.shared().settled.set(coroutine.settled.take());
-        self.enter(raw, target.map(NonNull::from), bounds);
+        let outer = self.enter(raw, target.map(NonNull::from), bounds, true);
         let (status, count) = raw.resume(self.raw, std::mem::take(&mut coroutine.pending));
-        self.leave();
+        self.leave(outer);
         let shared = self.shared();
         shared.settled.set(None);
         match status {
             ffi::LUA_OK => Resumed::Returned(count),
-            ffi::LUA_YIELD if shared.interrupted.get() && shared.expired.get() => {
+            ffi::LUA_YIELD if shared.limits.is_interrupted() && shared.limits.is_expired() => {
                 Resumed::Failed(self.timeout(raw))
             }
-            ffi::LUA_YIELD if shared.interrupted.get() => Resumed::Interrupted,
+            ffi::LUA_YIELD if shared.limits.is_interrupted() => Resumed::Interrupted,
             ffi::LUA_YIELD => {
                 raw.pop(count);
                 shared.wait.take().map_or(Resumed::Interrupted, Resumed::Waits)
@@ -98,7 +99,7 @@ impl<H: LuaHost> LuaState<H> {
 
     fn timeout(&mut self, raw: RawState) -> LuaError {
         let traceback = self.traceback(raw);
-        LuaError { kind: LuaErrorKind::Timeout, message: Some("execution timeout".into()), traceback }
+        LuaError { kind: LuaErrorKind::Timeout, message: Some(TIMEOUT.into()), traceback }
     }
 
     /// The calls of a coroutine that stopped.
@@ -137,9 +138,9 @@ impl<H: LuaHost> LuaState<H> {
     /// Ends a coroutine, whatever it does: variables that are to be closed are, within `bounds`.
     pub fn end(&mut self, coroutine: Coroutine, bounds: RunBounds) {
         self.check(&coroutine);
-        self.enter(coroutine.raw, None, bounds);
+        let outer = self.enter(coroutine.raw, None, bounds, false);
         coroutine.raw.close_thread(self.raw);
-        self.leave();
+        self.leave(outer);
         coroutine.raw.set_top(0);
         if self.spare.len() < MAX_SPARE {
             self.spare.push(Coroutine { pending: 0, settled: None, ..coroutine });

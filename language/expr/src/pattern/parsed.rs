@@ -134,30 +134,68 @@ pub(crate) fn undot(text: &[u8]) -> Result<Vec<u8>, String> {
 
 /// An address or a network of either family.
 pub(super) fn parse_net(text: &[u8]) -> Result<ComparablePattern, String> {
-    let error = || format!("'{}' is not a valid IPv4 or IPv6 address", show(text));
-    let text = std::str::from_utf8(text).map_err(|_| error())?;
-    let (address, mask) = match text.split_once('/') {
-        Some((address, mask)) => (address, Some(mask)),
-        None => (text, None),
-    };
-    if let Some(address) = parse_ipv4_abbreviated(address) {
-        let mask = match mask {
-            None => Ipv4Addr::BROADCAST,
-            Some(mask) => match mask.parse::<u32>() {
-                Ok(length @ 0..=32) => Ipv4Addr::from(u32::MAX.checked_shl(32 - length).unwrap_or(0)),
-                Ok(_) => return Err(format!("{}: a mask of IPv4 has 32 bits at most", error())),
-                Err(_) => mask.parse().map_err(|_| error())?,
-            },
+    Ok(match AddressInNetwork::parse(text)? {
+        AddressInNetwork::V4(address, mask) => ComparablePattern::Net4(address & mask, mask),
+        AddressInNetwork::V6(address, length) => ComparablePattern::Net6(address & mask6(length), length),
+    })
+}
+
+/// An address and the network that it is in, as patterns have it: `10.1.2.3/8`. Without a network, it is the address alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AddressInNetwork {
+    /// With a mask, which may have gaps.
+    V4(Ipv4Addr, Ipv4Addr),
+    /// With a prefix length.
+    V6(Ipv6Addr, u8),
+}
+
+impl AddressInNetwork {
+    /// Parses an address, and a mask or a length after a slash.
+    ///
+    /// # Errors
+    /// A message if the text is not an address.
+    pub fn parse(text: &[u8]) -> Result<Self, String> {
+        let error = || format!("'{}' is not a valid IPv4 or IPv6 address", show(text));
+        let text = std::str::from_utf8(text).map_err(|_| error())?;
+        let (address, mask) = match text.split_once('/') {
+            Some((address, mask)) => (address, Some(mask)),
+            None => (text, None),
         };
-        return Ok(ComparablePattern::Net4(address & mask, mask));
+        if let Some(address) = parse_ipv4_abbreviated(address) {
+            let mask = match mask {
+                None => Ipv4Addr::BROADCAST,
+                Some(mask) => match mask.parse::<u32>() {
+                    Ok(length @ 0..=32) => Ipv4Addr::from(u32::MAX.checked_shl(32 - length).unwrap_or(0)),
+                    Ok(_) => return Err(format!("{}: a mask of IPv4 has 32 bits at most", error())),
+                    Err(_) => mask.parse().map_err(|_| error())?,
+                },
+            };
+            return Ok(AddressInNetwork::V4(address, mask));
+        }
+        let address: Ipv6Addr = address.parse().map_err(|_| error())?;
+        let length = match mask {
+            None => 128,
+            Some(mask) => mask.parse::<u8>().ok().filter(|length| *length <= 128).ok_or_else(error)?,
+        };
+        Ok(AddressInNetwork::V6(address, length))
     }
-    let address: Ipv6Addr = address.parse().map_err(|_| error())?;
-    let length = match mask {
-        None => 128,
-        Some(mask) => mask.parse::<u8>().ok().filter(|length| *length <= 128).ok_or_else(error)?,
-    };
-    let mask = u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0);
-    Ok(ComparablePattern::Net6(Ipv6Addr::from(u128::from(address) & mask), length))
+
+    /// Whether two networks match: the wider one holds the address of the other. The bits that one network ignores have to be zero in it, or
+    /// ignored by both.
+    pub fn matches(self, other: Self) -> bool {
+        match (self, other) {
+            (AddressInNetwork::V4(one, mask), AddressInNetwork::V4(two, other)) => one & other == two & mask,
+            (AddressInNetwork::V6(one, length), AddressInNetwork::V6(two, other)) => {
+                one & mask6(other) == two & mask6(length)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The mask of an IPv6 prefix length.
+fn mask6(length: u8) -> Ipv6Addr {
+    Ipv6Addr::from(u128::MAX.checked_shl(128 - u32::from(length.min(128))).unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -180,6 +218,24 @@ mod tests {
         ] {
             assert_eq!(parse_range(text.as_bytes()).ok(), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn networks_match_in_either_order() {
+        let check = |one: &str, other: &str, expected: bool| {
+            let [one, other] =
+                [one, other].map(|text| AddressInNetwork::parse(text.as_bytes()).expect("a network"));
+            assert_eq!((one.matches(other), other.matches(one)), (expected, expected), "{one:?} {other:?}");
+        };
+        check("127.0.0.1/32", "127.0.0.0/8", true);
+        check("127.0.0.1", "127.0.0.2", false);
+        check("0.0.0.0/0", "127.0.0.1", true);
+        check("10.1.2.3/8", "10.9.9.9/8", true);
+        check("10.1.2.3/8", "10.9.9.9/16", false);
+        check("2001:db8::1", "2001:db8::/32", true);
+        check("2001:db9::1", "2001:db8::/32", false);
+        check("::/0", "::1", true);
+        check("::ffff:127.0.0.1", "127.0.0.1", false);
     }
 
     #[test]

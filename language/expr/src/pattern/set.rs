@@ -265,6 +265,8 @@ struct Wants {
 #[derive(Debug, Default)]
 struct PendingVersion {
     entries: EntryList,
+    /// The number of deleted entries in the list.
+    dead: usize,
     /// The list to publish for each index of the set, in the same order.
     segments: Vec<Vec<Arc<Segment>>>,
 }
@@ -318,7 +320,7 @@ impl PatternSet {
     }
 
     /// Records a use of the set in a map converter.
-    pub(crate) fn used_by_map(&self, at: &Location) {
+    pub fn used_by_map(&self, at: &Location) {
         self.lock().note_use(User::Map, at);
     }
 
@@ -358,7 +360,7 @@ impl PatternSet {
     pub fn len(&self) -> usize {
         let state = self.lock();
         state.entries.len() - state.dead
-            + state.prepared.values().map(|prepared| prepared.entries.len()).sum::<usize>()
+            + state.prepared.values().map(|prepared| prepared.entries.len() - prepared.dead).sum::<usize>()
     }
 
     /// True without any entry.
@@ -486,29 +488,61 @@ impl PatternSet {
         Ok(())
     }
 
-    /// Sets the value of entries. Returns their number.
+    /// Sets the value of entries of the current version. Returns their number.
     pub fn set(&self, selector: Selector<'_>, value: &[u8]) -> Result<usize, SetError> {
+        self.set_in(None, selector, value)
+    }
+
+    /// Sets the value of entries of the current version or of one in preparation. Returns their number.
+    pub fn set_in(
+        &self,
+        version: Option<u32>,
+        selector: Selector<'_>,
+        value: &[u8],
+    ) -> Result<usize, SetError> {
         if !self.has_values {
             return Err(SetError::Value);
         }
         let mut state = self.lock();
         state.outputs.iter().try_for_each(|check| check(value)).map_err(SetError::Pattern)?;
-        let selected = state.select(selector);
+        let selected = state.select_in(version, selector)?;
         for entry in &selected {
             entry.newer_value.store(Some(Arc::new(value.into())));
         }
         if selected.is_empty() { Err(SetError::NotFound) } else { Ok(selected.len()) }
     }
 
-    /// Deletes entries. Returns their number.
+    /// Sets the value of the entries with a pattern, or adds one.
+    pub fn set_or_add(&self, version: Option<u32>, pattern: &[u8], value: &[u8]) -> Result<(), SetError> {
+        match self.set_in(version, Selector::Pattern(pattern), value) {
+            Err(SetError::NotFound) => self.add(version, pattern, Some(value)),
+            other => other.map(drop),
+        }
+    }
+
+    /// The first entry with a pattern, of the current version or of one in preparation.
+    pub fn find_in(&self, version: Option<u32>, pattern: &[u8]) -> Option<Arc<PatternEntry>> {
+        self.lock().select_in(version, Selector::Pattern(pattern)).ok()?.into_iter().next()
+    }
+
+    /// Deletes entries of the current version. Returns their number.
     pub fn delete(&self, selector: Selector<'_>) -> Result<usize, SetError> {
+        self.delete_in(None, selector)
+    }
+
+    /// Deletes entries of the current version or of one in preparation. Returns their number.
+    pub fn delete_in(&self, version: Option<u32>, selector: Selector<'_>) -> Result<usize, SetError> {
         let mut state = self.lock();
-        let selected = state.select(selector);
+        let selected = state.select_in(version, selector)?;
         if selected.is_empty() {
             return Err(SetError::NotFound);
         }
         for entry in &selected {
             entry.dead.store(true, Ordering::Relaxed);
+        }
+        if let Some(prepared) = state.prepared_mut(version)? {
+            prepared.dead += selected.len();
+            return Ok(selected.len());
         }
         state.dead += selected.len();
         // Sweeping takes time proportional to the list, so wait until a fourth of the entries is deleted.
@@ -595,6 +629,13 @@ impl PatternSet {
         version
     }
 
+    /// Drops a version in preparation. Nothing happens if it is not there.
+    pub fn abandon(&self, version: u32) {
+        if let Some(prepared) = self.lock().prepared.remove(&version) {
+            prepared.discard();
+        }
+    }
+
     /// Makes a prepared version current for all users of the set at once. Drops older preparations.
     pub fn commit(&self, version: u32) -> Result<(), SetError> {
         let mut state = self.lock();
@@ -653,13 +694,13 @@ impl SetState {
 
     /// Replaces the current entries.
     fn put(&mut self, other: PendingVersion) {
-        let PendingVersion { entries, mut segments } = other;
+        let PendingVersion { entries, dead, mut segments } = other;
         segments.resize_with(self.indexes.len(), Vec::new);
         for (index, segments) in self.indexes.iter().zip(segments) {
             index.replace(segments);
         }
         discard_entries(std::mem::replace(&mut self.entries, entries));
-        self.dead = 0;
+        self.dead = dead;
         self.generation += 1;
         if let Some(index) = self.by_pattern.take() {
             discard_published(index.segments());
@@ -693,6 +734,28 @@ impl SetState {
 
     /// With fewer entries, a scan is as fast as an index.
     const FEW: usize = 64;
+
+    /// The version in preparation. `None` for the current one.
+    fn prepared_mut(&mut self, version: Option<u32>) -> Result<Option<&mut PendingVersion>, SetError> {
+        match version.filter(|version| *version != self.version) {
+            None => Ok(None),
+            Some(version) => self.prepared.get_mut(&version).map(Some).ok_or(SetError::NoSuchVersion),
+        }
+    }
+
+    /// The entries that are selected in a version. A version in preparation is scanned.
+    fn select_in(
+        &mut self,
+        version: Option<u32>,
+        selector: Selector<'_>,
+    ) -> Result<Vec<Arc<PatternEntry>>, SetError> {
+        let Some(prepared) = self.prepared_mut(version)? else { return Ok(self.select(selector)) };
+        let is_selected = |entry: &&Arc<PatternEntry>| match selector {
+            Selector::Pattern(pattern) => entry.pattern() == pattern && entry.is_alive(),
+            Selector::Id(id) => entry.id() == id && entry.is_alive(),
+        };
+        Ok(prepared.entries.iter().filter(is_selected).cloned().collect())
+    }
 
     fn select(&mut self, selector: Selector<'_>) -> Vec<Arc<PatternEntry>> {
         let pattern = match selector {

@@ -183,6 +183,37 @@ fn a_committed_version_replaces_all_entries() {
     assert!(set.is_empty());
 }
 
+#[test]
+fn entries_of_a_version_in_preparation_are_changed_and_deleted() {
+    let set = map("a 1\n");
+    let index = set.index(MatchMethod::Str, false, &at()).unwrap();
+    let number = set.prepare();
+    let version = Some(number);
+    let found = |key: &[u8]| set.find_in(version, key).and_then(|entry| entry.value());
+    assert_eq!(set.set_in(version, Selector::Pattern(b"a"), b"2"), Err(SetError::NotFound));
+    set.set_or_add(version, b"a", b"2").unwrap();
+    set.set_or_add(version, b"b", b"3").unwrap();
+    set.set_or_add(version, b"a", b"4").unwrap();
+    assert_eq!((found(b"a"), found(b"b")), (Some(b"4".to_vec()), Some(b"3".to_vec())));
+    assert_eq!((value(&index, "a").as_deref(), set.len()), (Some("1"), 3), "the current version stays");
+    assert_eq!(set.delete_in(version, Selector::Pattern(b"b")), Ok(1));
+    assert_eq!(set.delete_in(version, Selector::Pattern(b"b")), Err(SetError::NotFound));
+    assert_eq!((found(b"b"), set.len()), (None, 2));
+    set.commit(number).unwrap();
+    assert_eq!((value(&index, "a").as_deref(), value(&index, "b"), set.len()), (Some("4"), None, 1));
+}
+
+#[test]
+fn an_abandoned_version_cannot_be_committed() {
+    let set = map("a 1\n");
+    let version = set.prepare();
+    set.add(Some(version), b"b", Some(b"2")).unwrap();
+    set.abandon(version);
+    set.abandon(version);
+    assert_eq!(set.commit(version), Err(SetError::NoSuchVersion));
+    assert_eq!((set.len(), set.find_in(Some(version), b"b").is_none()), (1, true));
+}
+
 /// The patterns of one visit, and the identifier from which to continue.
 fn visited(set: &PatternSet, version: u32, after: u64) -> (Option<u64>, Vec<String>) {
     let mut patterns = Vec::new();

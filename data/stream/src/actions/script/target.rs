@@ -1,13 +1,18 @@
 //! Streams as scripts see them, and the functions of scripts on streams.
 
+use std::any::Any;
 use std::sync::Arc;
 
+use weir_backend::Priority;
+use weir_events::Level;
 use weir_expr::pattern::regex::Regex;
 use weir_expr::{ArgKind, Args, Context, FetchResult, ScriptName, Value};
 use weir_http::{BodySize, Head};
+use weir_net::ReceiveOutcome;
 use weir_sched::Tick;
 use weir_scripts::{
-    ScriptReply, ScriptResult, ScriptRun, ScriptSide, ScriptStep, ScriptTarget, Scripts, VisitAll,
+    RequestLinePart, ScriptReply, ScriptResult, ScriptRun, ScriptSide, ScriptStep, ScriptTarget, Scripts,
+    StreamSetting, VisitAll,
 };
 
 use super::channel::{ChannelWait, relay_meanwhile};
@@ -49,10 +54,19 @@ pub(crate) async fn act(
     arguments: &[Box<str>],
     during: During,
 ) -> PhaseResult<ScriptResult> {
-    let run = scripts(stream).and_then(|scripts| {
-        ScriptRun::of_action(&scripts, weir_sched::worker_index(), name, arguments, stream)
-    });
-    let Some(mut run) = run else { return Ok(ScriptResult::Continue) };
+    loop {
+        let run = scripts(stream).and_then(|scripts| {
+            ScriptRun::of_action(&scripts, weir_sched::worker_index(), name, arguments, stream)
+        });
+        let Some(run) = run else { return Ok(ScriptResult::Continue) };
+        match act_once(stream, run, during).await? {
+            ScriptResult::Again(at) => await_next_run(stream, at, during).await?,
+            result => return Ok(result),
+        }
+    }
+}
+
+async fn act_once(stream: &mut Stream, mut run: ScriptRun, during: During) -> PhaseResult<ScriptResult> {
     let mut call = None;
     let ended = stream
         .drive(
@@ -97,6 +111,27 @@ fn advance(
 
 /// After so many calls that ended at once, other tasks run.
 const MOST_CALLS: u32 = 32;
+
+/// Waits before an action that returned `act.YIELD` runs again: for the time, or for an event, as more bytes of the client.
+async fn await_next_run(stream: &mut Stream, at: Tick, during: During) -> PhaseResult {
+    let limit = stream.frontend.instance().limits.head_limit();
+    let mut has_waited = false;
+    let ended = stream
+        .drive(
+            While::until(Tick::NEVER),
+            |stream, _| {
+                let has_bytes = matches!(stream.client.receive(limit), ReceiveOutcome::Bytes(_));
+                if has_bytes || std::mem::replace(&mut has_waited, true) {
+                    return Ok(DriveStep::Done(()));
+                }
+                Ok(DriveStep::Wait(waits_until(stream, at, during)?))
+            },
+            |_, _, _| Ok(()),
+        )
+        .await;
+    stream.response.body.resume_at(None);
+    ended
+}
 
 /// A wait of a script until a time, or until something wakes the task. Neither side can time out meanwhile.
 pub(super) fn waits_until(stream: &mut Stream, at: Tick, during: During) -> PhaseResult<Waits> {
@@ -176,6 +211,10 @@ impl ScriptTarget for Stream {
         }
     }
 
+    fn edit_request_line(&mut self, part: RequestLinePart, value: &[u8]) -> bool {
+        actions::uri::edit_for_script(self, part, value)
+    }
+
     fn follow_host(&mut self) -> bool {
         actions::headers::follow_host(self)
     }
@@ -195,14 +234,40 @@ impl ScriptTarget for Stream {
         actions::headers::replace_in_fields(message, name, pattern, template, each)
     }
 
+    fn is_http(&self) -> bool {
+        self.request.is_known()
+    }
+
+    fn set(&mut self, setting: StreamSetting) {
+        match setting {
+            StreamSetting::LogLevel(level) => self.log.level = Some(level.map(level_of)),
+            StreamSetting::Tos(tos) => actions::connection::set_client_tos(self, tos),
+            StreamSetting::Mark(mark) => actions::connection::set_client_mark(self, mark),
+            StreamSetting::PriorityClass(class) => {
+                self.choice.priority = Priority::new(class, self.choice.priority.offset_ms().into());
+            }
+            StreamSetting::PriorityOffset(offset) => {
+                self.choice.priority = Priority::new(self.choice.priority.class().into(), offset);
+            }
+        }
+    }
+
+    fn keep(&mut self, object: Box<dyn Any>) {
+        self.captures.keep(object);
+    }
+
     fn log(&mut self, level: u8, text: &str) -> bool {
         if self.frontend.log_sinks.is_empty() {
             return false;
         }
-        let level = weir_events::Level::ALL[usize::from(level.min(7))];
-        crate::log::announce(&self.frontend, level, text.as_bytes());
+        crate::log::announce(&self.frontend, level_of(level), text.as_bytes());
         true
     }
+}
+
+/// The level with this number of syslog.
+fn level_of(level: u8) -> Level {
+    Level::ALL[usize::from(level.min(7))]
 }
 
 /// The server with the name `[backend/]server`.

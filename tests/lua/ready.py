@@ -1,0 +1,30 @@
+"""The rows that run with weir, too."""
+import os
+import re
+
+# The areas, and the names of their rows.
+AREAS = {
+    "core": re.compile(r"(http|imf|rfc850|asctime)_date|(parse|match)_addr|concat|set_nice|get_(info|var)"),
+    "members": re.compile(r"^(core|Proxy|Server|Listener|Queue|Concat|Regex|Map|Patref|StickTable)\."),
+    **dict.fromkeys(("regex", "queues", "maps", "patterns", "proxies", "sticktables"), re.compile("")),
+}
+
+# Filters, commands, events, clients, and members that wait.
+LACKING_PLACES = {"cli"}
+LACKING_MEMBERS = re.compile(r"register_(filter|cli)|event_sub|core\)?\.(wait|tcp|httpclient)|pop_wait\(|q\.pop_wait")
+
+# Columns of statistics: those of 3.5, and HAProxy 3.2 adds some of other objects. tests/scripts compares them with `show stat`.
+COLUMNS = {f"{kind}: get_stats, names" for kind in ("proxy", "server", "listener")} | {"server: get_stats with an argument too many"}
+
+# Rows that see what rows before them left. Several workers would split them.
+IN_ORDER = {f"server: {name}" for name in ("agent_enable", "agent_disable", "agent_force_up", "agent_force_down", "shut_sess", "drain and ready", "is_draining with an argument too many")} | {
+    "dump(nil)", "dump({}, 1)"}
+
+
+def is_ready(one):
+    """Whether weir has all parts of Lua that a row needs."""
+    if one.area not in AREAS or one.place in LACKING_PLACES or one.place.startswith("filter") or one.name in COLUMNS:
+        return False
+    if one.name in IN_ORDER and os.environ.get("PYTEST_XDIST_WORKER"):
+        return False
+    return bool(AREAS[one.area].search(one.name)) and not LACKING_MEMBERS.search(one.code + one.registration)
