@@ -5,6 +5,7 @@ pub(crate) mod transport;
 
 use std::any::Any;
 use std::io::IoSlice;
+use std::ops::Range;
 
 use weir_containers::{Buffer, BufferPool};
 use weir_sched::{Descriptor, ReceiveResult as Raw, SendResult as RawSent, Tick};
@@ -268,15 +269,18 @@ impl Connection {
         }
     }
 
-    /// Puts bytes that a protocol engine took and did not use back in front of the input.
-    pub fn unread(&mut self, bytes: &[u8]) {
-        if bytes.is_empty() {
+    /// Replaces a part of the input by `bytes`. The byte counts stay.
+    pub fn replace_input(&mut self, range: Range<usize>, bytes: &[u8]) {
+        let (front, behind) = (&self.input()[..range.start], &self.input()[range.end..]);
+        let length = front.len() + bytes.len() + behind.len();
+        if length == 0 {
+            self.input = None;
             return;
         }
-        let mut buffer =
-            Buffer::with_capacity(BufferPool::buffer_size().max(bytes.len() + self.input().len()));
-        buffer.append(bytes);
-        buffer.append(self.input());
+        let mut buffer = Buffer::with_capacity(BufferPool::buffer_size().max(length));
+        for part in [front, bytes, behind] {
+            buffer.append(part);
+        }
         self.input = Some(buffer);
     }
 

@@ -2,6 +2,7 @@
 
 mod addresses;
 mod applet;
+mod channel;
 mod classes;
 mod concat;
 mod converters;
@@ -92,6 +93,8 @@ pub(crate) fn new_state(
         applet_http: class(&mut state, "AppletHTTP", applet::HTTP_METHODS),
         applet_tcp: class(&mut state, "AppletTCP", applet::TCP_METHODS),
         reply: class(&mut state, "Reply", reply::METHODS),
+        request_channel: class(&mut state, "Channel", channel::METHODS),
+        response_channel: class(&mut state, "Channel", channel::METHODS),
         socket: socket::class(&mut state),
         httpclient: class(&mut state, "HTTPClient", httpclient::METHODS),
     };

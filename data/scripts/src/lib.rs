@@ -15,6 +15,7 @@
 
 mod api;
 mod calls;
+mod channel;
 mod logger;
 mod network;
 mod private;
@@ -30,6 +31,7 @@ mod turns;
 mod wait;
 mod world;
 
+pub use channel::{ChannelCall, ChannelRead, ReadLength, ReadUnit};
 pub use network::ScriptNetwork;
 pub use process::{
     ListedProxies, MailSettings, ProcessLink, ProxyChange, ProxyFacts, ScriptProcess, ScriptServer,
@@ -39,5 +41,7 @@ pub use registry::FunctionKind;
 pub use resources::ScriptResources;
 pub use run::{ScriptResult, ScriptRun, ScriptStep};
 pub use scripts::{ScriptFailure, Scripts};
-pub use target::{RequestLinePart, ScriptSide, ScriptTarget, StreamSetting, VisitAll};
+pub use target::{
+    ChannelState, RequestLinePart, ScriptChannels, ScriptSide, ScriptTarget, StreamSetting, VisitAll,
+};
 pub use wait::{ReceiveAmount, ScriptJob, ScriptReply, ScriptWait};

@@ -9,10 +9,11 @@ use weir_lua::{Coroutine, LuaError, LuaKind, LuaStack, Misuse, Resumed};
 use weir_sched::{Class, Tick, WorkKind};
 
 use crate::api;
+use crate::channel::ChannelCall;
 use crate::registry::FunctionKind;
 use crate::scripts::{Entry, Place, ScriptFailure, Scripts};
 use crate::sockets;
-use crate::target::ScriptTarget;
+use crate::target::{ScriptSide, ScriptTarget};
 use crate::turns::Turn;
 use crate::wait::{ReceiveAmount, ScriptJob, ScriptReply, ScriptWait, after};
 use crate::world::{NewTask, ScriptState};
@@ -54,6 +55,8 @@ pub enum ScriptStep {
     Send(Vec<u8>),
     /// Go on once the response began ([`ScriptRun::began`]). The body of the reply is empty.
     Answer(Box<ScriptReply>),
+    /// Go on with the result of the call: bytes ([`ScriptRun::give`]) or their number ([`ScriptRun::sent`]).
+    Channel(ScriptSide, ChannelCall),
 }
 
 /// A wait that the run does by itself.
@@ -244,6 +247,7 @@ impl ScriptRun {
                 }
                 ScriptWait::Send(bytes) => return ScriptStep::Send(bytes),
                 ScriptWait::Answer(reply) => return ScriptStep::Answer(reply),
+                ScriptWait::Channel(side, call) => return ScriptStep::Channel(side, call),
                 ScriptWait::Sleep(time) => self.waiting = Some(Waiting::Until(after(time))),
                 ScriptWait::Job(job) => self.waiting = Some(Waiting::Job(job)),
             }
@@ -270,12 +274,12 @@ impl ScriptRun {
         None
     }
 
-    /// Gives the service that receives its bytes. Nil without bytes.
+    /// Gives the function that receives its bytes. Nil without bytes.
     pub fn give(&mut self, bytes: Option<Vec<u8>>) {
         self.settlement = Some(Settlement::Bytes(bytes));
     }
 
-    /// The client of the service took so many bytes.
+    /// The peer took so many bytes.
     pub fn sent(&mut self, count: usize) {
         self.settlement = Some(Settlement::Count(count));
     }
@@ -394,8 +398,11 @@ pub(crate) fn start_tasks(scripts: &Arc<Scripts>, own: Option<usize>, tasks: Vec
                         weir_sched::wait(at).await;
                     }
                     ScriptStep::Pause => weir_sched::yield_now().await,
-                    // These waits belong to services. Their objects need a stream.
-                    ScriptStep::Receive(..) | ScriptStep::Send(_) | ScriptStep::Answer(_) => return,
+                    // These waits belong to services and actions. Their objects need a stream.
+                    ScriptStep::Receive(..)
+                    | ScriptStep::Send(_)
+                    | ScriptStep::Answer(_)
+                    | ScriptStep::Channel(..) => return,
                 }
             }
         });

@@ -1,6 +1,7 @@
 //! The interface of scripts to a stream.
 
 use std::any::Any;
+use std::ops::Range;
 
 use weir_expr::pattern::regex::Regex;
 use weir_expr::{Context, Reference};
@@ -42,7 +43,7 @@ pub enum StreamSetting {
 pub type VisitAll<'v> = &'v mut dyn FnMut(&mut dyn FnMut(&Reference));
 
 /// A stream, as scripts see it.
-pub trait ScriptTarget {
+pub trait ScriptTarget: ScriptChannels {
     /// The stream's number. No two streams of a process have the same one.
     fn number(&self) -> i64;
 
@@ -89,4 +90,37 @@ pub trait ScriptTarget {
 
     /// Logs a message of the script. The level is that of syslog, 0 to 7. False if no logger takes it.
     fn log(&mut self, level: u8, text: &str) -> bool;
+}
+
+/// The access of scripts to the channels of a stream.
+pub trait ScriptChannels {
+    /// The state of a channel.
+    fn channel(&mut self, side: ScriptSide) -> ChannelState;
+
+    /// The incoming bytes. `None` in HTTP, where scripts cannot change them.
+    fn incoming(&self, side: ScriptSide) -> Option<&[u8]>;
+
+    /// Replaces a part of the incoming bytes. False if the result exceeds the buffer, or if the channel does not take bytes any more.
+    fn replace_incoming(&mut self, side: ScriptSide, range: Range<usize>, bytes: &[u8]) -> bool;
+
+    /// Adds outgoing bytes, behind the earlier ones. False as in [`ScriptChannels::replace_incoming`].
+    fn add_outgoing(&mut self, side: ScriptSide, bytes: &[u8]) -> bool;
+
+    /// Moves the first `count` of the incoming bytes to the outgoing ones.
+    fn forward(&mut self, side: ScriptSide, count: usize);
+}
+
+/// The state of a channel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChannelState {
+    /// The number of incoming bytes.
+    pub input: usize,
+    /// The number of outgoing bytes.
+    pub output: usize,
+    /// Whether the buffer will lack room for another byte, even without the outgoing ones.
+    pub is_full: bool,
+    /// Whether the peer may send more.
+    pub may_receive: bool,
+    /// Whether a wait for more bytes is useless: the peer sends no more, the buffer is full, or the inspection delay is over.
+    pub is_final: bool,
 }

@@ -6,6 +6,9 @@ use std::time::Duration;
 use weir_lua::{LuaStack, Misuse};
 use weir_sched::Tick;
 
+use crate::channel::ChannelCall;
+use crate::target::ScriptSide;
+
 /// A wait that a script asks its driver to do.
 #[derive(Debug)]
 pub enum ScriptWait {
@@ -25,6 +28,8 @@ pub enum ScriptWait {
     Send(Vec<u8>),
     /// A service begins its response. The body of the reply is not used.
     Answer(Box<ScriptReply>),
+    /// An action waits for bytes or room of a channel.
+    Channel(ScriptSide, ChannelCall),
 }
 
 /// Work that a script waits for: of a socket, of a request, of a queue. It is done in the task of the run, and only there.

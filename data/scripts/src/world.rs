@@ -86,6 +86,10 @@ pub(crate) struct Classes {
     pub applet_http: LuaReference,
     pub applet_tcp: LuaReference,
     pub reply: LuaReference,
+    /// `txn.req`.
+    pub request_channel: LuaReference,
+    /// `txn.res`.
+    pub response_channel: LuaReference,
     pub socket: LuaReference,
     pub httpclient: LuaReference,
     /// The methods of `txn`, behind its fields.

@@ -16,7 +16,7 @@ mod headers;
 mod mirror;
 mod names;
 mod process;
-mod script;
+pub(crate) mod script;
 mod spoe_group;
 mod tables;
 #[cfg(test)]

@@ -13,6 +13,7 @@
 //! | a body, for rules | the time of the rule, else `client` | the rule | 408, `cR` |
 //! | a response's body, for rules | the time of the rule | the rule | 504, `sD` |
 //! | more bytes, for rules | `inspect-delay` | the first rule | rules decide with the bytes received |
+//! | more bytes of a channel, for a script | `inspect-delay` | the first rule | the script gets the bytes received |
 //! | a slot | `queue`, else `connect` | entering the queue | 503, `sQ` |
 //! | a connection | `connect` | the attempt | another attempt, or 503, `sC` |
 //! | an agent's hello | `connect` and `server` | the connection | another attempt, or the exchange fails |
@@ -30,6 +31,7 @@
 //! | waiting for the response's head | sends its body, or does not read an interim response | has the whole request, or does not read it | both: request bytes moved; client: interim response bytes sent | client: 408 or closed, `cH`; server: another attempt, or 504, `sH` |
 //! | transferring bodies | sends its body, or does not read the response | has the whole request and still sends the response, or does not read the request | both: any bytes moved | `cD`, `sD`; `cL` once the server is done |
 //! | sending a local reply | does not read the reply | never | reply bytes sent | `cD` |
+//! | sending the bytes of a script in a rule of TCP | does not read them | never | bytes sent | closed, with the phase of the rule |
 //! | bytes flow both ways (TCP, upgraded) | always: `tunnel`, else `client`; once a side has closed `client-fin` | always: `tunnel`, else `server`; then `server-fin` | bytes moved on either side of it, only received bytes with `option independent-streams` | `cD`, `sD` |
 //!
 //! A server may wait for the rest of the request, as weir does. The server timeout starts when the server has the whole request

@@ -11,6 +11,7 @@
 pub(crate) mod attached;
 pub mod attempts;
 pub mod captures;
+pub(crate) mod channel_bytes;
 pub mod choice;
 pub(crate) mod engines;
 pub mod log_record;

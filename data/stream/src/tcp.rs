@@ -5,6 +5,7 @@ use weir_model::{Protocol, RulesetKind};
 
 use weir_net::{Connection, ReceiveOutcome};
 
+use crate::actions::script::channel;
 use crate::clock;
 use crate::deadlines;
 use crate::ending::{By, During};
@@ -92,7 +93,8 @@ impl TcpPhase {
     }
 
     /// Serves TCP until the end or a switch to HTTP. With `proto none` on the listener, a connection never switches to HTTP.
-    fn until_http(&self) -> PhaseResult<TcpProgress> {
+    fn until_http(&mut self) -> PhaseResult<TcpProgress> {
+        channel::settle(&mut self.stream);
         match self.stream.session.listener().bind.options.protocol {
             Some(Protocol::None) => Err(StreamError::close(By::Proxy, During::Request)),
             _ => Ok(TcpProgress::UntilHttp),
@@ -126,12 +128,15 @@ impl TcpPhase {
                 .await?;
             }
         }
+        channel::settle(&mut self.stream);
         self.stream.server_phase().reach_server().await?;
         self.stream.log_the_beginning();
+        channel::settle(&mut self.stream);
         self.stream.relay_phase().begin_relay();
         if self.stream.backend.has_rules(RulesetKind::TcpResponseContent) {
             self.stream.response_phase().begin_response_rules();
             self.stream.inspection().response_content_rules().await?;
+            channel::settle(&mut self.stream);
         }
         self.stream.tracking_mut().remember_server_by_response();
         self.stream.relay_phase().relay().await.map(|()| TcpProgress::Wholly)

@@ -452,7 +452,7 @@ impl<'c, H: LuaHost> LuaCall<'c, H> {
         Ok(CallEnd::Return(count))
     }
 
-    /// Whether the script is at a place that can wait.
+    /// Whether [`LuaCall::wait`] can succeed here.
     pub fn can_wait(&self) -> bool {
         self.stack.raw.is_yieldable() && self.shared.limits.is_driven(self.stack.raw)
     }

@@ -10,12 +10,19 @@ pub enum Misuse {
     Argument(i32, Cow<'static, str>),
     /// The text of the message. The position is put before it.
     Text(Cow<'static, str>),
+    /// The whole message, without a position.
+    Bare(Cow<'static, str>),
 }
 
 impl Misuse {
     /// A failure with this text.
     pub fn text(text: impl Into<Cow<'static, str>>) -> Self {
         Misuse::Text(text.into())
+    }
+
+    /// A failure with this message, without a position.
+    pub fn bare(text: impl Into<Cow<'static, str>>) -> Self {
+        Misuse::Bare(text.into())
     }
 
     /// A wrong argument. The first one has the index 1.

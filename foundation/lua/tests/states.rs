@@ -56,8 +56,14 @@ fn state_of(budget: &Arc<MemoryBudget>) -> State {
         assert!(state.open_library(library));
     }
     assert!(!state.open_library("nothing"));
-    let functions: [(&str, Function<Counter>); 5] =
-        [("note", note), ("sleep", sleep), ("fail", fail), ("panics", panics), ("large", large)];
+    let functions: [(&str, Function<Counter>); 6] = [
+        ("note", note),
+        ("sleep", sleep),
+        ("fail", fail),
+        ("fail_bare", |_| Err(Misuse::bare("refused"))),
+        ("panics", panics),
+        ("large", large),
+    ];
     for (name, function) in functions {
         add(&mut state, name, function);
     }
@@ -112,6 +118,7 @@ fn failures_have_the_position_of_the_script() {
     let mut state = state();
     let runtime = |text: &str| Err((LuaErrorKind::Runtime, text.to_owned()));
     assert_eq!(run(&mut state, "\n\nfail('x')"), runtime("test:3: refused: 23"));
+    assert_eq!(run(&mut state, "fail_bare()"), runtime("refused"));
     let missing = "test:1: bad argument #1 to 'fail' (string expected, got no value)";
     assert_eq!(run(&mut state, "fail()"), runtime(missing));
     let index = "test:1: attempt to index a nil value (field 'y')";

@@ -43,6 +43,28 @@ pub(crate) async fn pair(network: &SimulatedNetwork, port: u16) -> (StreamConnec
 }
 
 #[test]
+fn a_changed_input_precedes_later_bytes() {
+    run(|network| async move {
+        let ((mut client, far), (mut server, _far)) = (pair(&network, 80).await, pair(&network, 81).await);
+        far.send(b"abcdef").await.expect("it stands");
+        sleep_until(now().after(50)).await;
+        client.receive(usize::MAX);
+        let own = client.connection_mut().expect("a connection of its own");
+        own.replace_input(2..4, b"XYZ");
+        assert_eq!(own.input(), b"abXYZef");
+        own.replace_input(0..7, b"");
+        assert_eq!(own.input(), b"");
+        own.replace_input(0..0, b"front");
+        far.send(b"ghi").await.expect("it stands");
+        sleep_until(now().after(50)).await;
+        client.receive(usize::MAX);
+        assert_eq!(client.input(), b"frontghi");
+        assert_eq!(BodyFlow::tunnel().advance(&mut client, &mut server), FlowState::AwaitSource);
+        assert_eq!((client.received(), server.sent()), (9, 8));
+    });
+}
+
+#[test]
 fn a_resent_body_may_switch_from_verbatim_to_payload_forwarding() {
     run(|network| async move {
         let mut head = Head::new();

@@ -34,9 +34,6 @@ pub(super) const METHODS: &[ApiMember] = &[
     ("set_priority_offset", |call| set(call, "set_priority_offset", StreamSetting::PriorityOffset)),
 ];
 
-/// Members that are not there yet.
-const NOT_YET: &[&str] = &["req", "res"];
-
 /// The class: its fields are made when a script reads them.
 pub(super) fn class(state: &mut ScriptState) -> LuaReference {
     state.with_stack(|stack| {
@@ -66,10 +63,9 @@ fn index(call: &ApiCall<'_>) -> ApiResult {
         b"c" => classes.converters,
         b"sc" => classes.string_converters,
         b"http" if is_http(call, number) => classes.http,
-        _ => match NOT_YET.iter().find(|known| known.as_bytes() == name) {
-            Some(known) => return Err(Misuse::text(format!("TXN.{known} is not implemented yet"))),
-            None => return call.results(1),
-        },
+        b"req" => classes.request_channel,
+        b"res" => classes.response_channel,
+        _ => return call.results(1),
     };
     call.push_object(class, number);
     // The field stays in the table.
@@ -223,7 +219,7 @@ fn done(call: &ApiCall<'_>) -> ApiResult {
     }
     // The request must not pass because its reply is invalid.
     let reply = final_reply(call).unwrap_or_else(|misuse| {
-        let (Misuse::Text(text) | Misuse::Argument(_, text)) = misuse;
+        let (Misuse::Text(text) | Misuse::Bare(text) | Misuse::Argument(_, text)) = misuse;
         write_message_of(call.host(), 3, &format!("Lua: txn:done: {text}; the client gets status 500"));
         ScriptReply { status: 500, ..ScriptReply::default() }
     });

@@ -1,5 +1,6 @@
 //! `lua.<name>`: an action that a script registered.
 
+pub(crate) mod channel;
 pub(super) mod service;
 pub(super) mod target;
 

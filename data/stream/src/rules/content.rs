@@ -11,6 +11,7 @@ use weir_net::{ConnectionFault, ReceiveOutcome, SendOutcome};
 use weir_sched::Tick;
 
 use super::{RulesetResult, key};
+use crate::actions::script::channel;
 use crate::actions::{ActionResult, Verdict};
 use crate::clock;
 use crate::counters::CountedEvent;
@@ -42,6 +43,7 @@ impl InspectionPhase {
             Some(delay) => clock::after(delay),
             None => Tick::from_ms(0),
         };
+        channel::begin_inspection(&mut self.stream, deadline);
         self.receive_what_came();
         self.stream.rules.is_strict = true;
         // With more data the rules start again, as in the manual. Only actions that already waited are not repeated.
@@ -363,6 +365,7 @@ impl InspectionPhase {
             Some(delay) => clock::after(delay),
             None => Tick::from_ms(0),
         };
+        channel::begin_inspection(&mut self.stream, deadline);
         let mut first = 0;
         'pass: loop {
             for (position, rule) in backend.config.rules(kind).enumerate().skip(first) {

@@ -7,6 +7,7 @@ use weir_expr::{Value, VariableId};
 use weir_mux::Message;
 
 use crate::stream::Stream;
+use crate::stream::channel_bytes::ChannelBytes;
 use crate::stream::engines::{AgentCall, EngineState};
 
 /// A filter's per-stream object that receives stream events. Every method is a no-op by default.
@@ -34,6 +35,8 @@ pub(crate) struct Attached {
     pub(crate) has_server_session: bool,
     /// Variables of scope `res` that agents set before the response began.
     pub(crate) early: Vec<(VariableId, Value<'static>)>,
+    /// Bytes that scripts gave to the channels.
+    pub(crate) channels: Option<Box<ChannelBytes>>,
 }
 
 /// One attachment, and the filter that created it.

@@ -59,6 +59,10 @@ fn run<H: LuaHost>(raw: RawState) -> FrameExit {
             push_text(raw, text.as_bytes());
             FrameExit::RaiseArgument(index)
         }
+        Ok(Err(Misuse::Bare(text))) => {
+            push_text(raw, text.as_bytes());
+            FrameExit::Raise
+        }
         Ok(Err(Misuse::Text(text))) => {
             push_with_position(raw, text.as_bytes());
             FrameExit::Raise

@@ -121,7 +121,7 @@ impl<H: LuaHost> LuaState<H> {
         let stack = LuaStack::new(coroutine.raw);
         let top = stack.count();
         let outcome = push(&stack);
-        if let Err(Misuse::Text(text) | Misuse::Argument(_, text)) = &outcome {
+        if let Err(Misuse::Text(text) | Misuse::Bare(text) | Misuse::Argument(_, text)) = &outcome {
             coroutine.raw.set_top(top);
             stack.push_bytes(text.as_bytes());
         }

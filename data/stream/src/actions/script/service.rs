@@ -26,6 +26,7 @@ use weir_scripts::{ReceiveAmount, ScriptReply, ScriptResult, ScriptRun, ScriptSt
 
 use super::super::answers::FINAL;
 use super::super::{ActionResult, RuleContext, StreamAction, Verdict};
+use super::channel::settle_for_service;
 use super::target::{YIELD, scripts, waits_until};
 use crate::clock;
 use crate::deadlines::{Waits, While};
@@ -233,9 +234,11 @@ async fn begin_http(stream: &mut Stream, name: ScriptName) -> PhaseResult<Option
 
 /// Runs a service of TCP. The connection ends with it.
 async fn serve_tcp(stream: &mut Stream, name: ScriptName, rule: RuleContext<'_>) -> Verdict {
+    let earlier = settle_for_service(stream);
     let Some(service) = ScriptService::new(stream, name, ServiceKind::Tcp) else {
         return Verdict::Stop(StreamError::close(By::Internal, rule.during()));
     };
+    service.output.borrow_mut().bytes = earlier;
     rule.proxy.count_intercepted();
     let now = Some(stream.elapsed());
     (stream.timers.queue, stream.timers.connect) = (now, now);
@@ -364,6 +367,7 @@ impl ScriptService {
                 ScriptStep::Receive(amount, until) => self.begin_read(amount, until),
                 ScriptStep::Send(bytes) => self.send(bytes),
                 ScriptStep::Answer(reply) => return Ok(ServiceEvent::Began(reply)),
+                ScriptStep::Channel(..) => self.run.refuse("a service has no channels"),
             }
         }
     }

@@ -15,6 +15,7 @@ use weir_scripts::{
     StreamSetting, VisitAll,
 };
 
+use super::channel::{ChannelWait, relay_meanwhile};
 use crate::actions;
 use crate::deadlines::{Waits, While};
 use crate::drive::DriveStep;
@@ -66,25 +67,50 @@ pub(crate) async fn act(
 }
 
 async fn act_once(stream: &mut Stream, mut run: ScriptRun, during: During) -> PhaseResult<ScriptResult> {
+    let mut call = None;
     let ended = stream
         .drive(
-            While::until(Tick::NEVER),
-            |stream, _| loop {
-                match run.step(Some(stream)) {
-                    ScriptStep::Ended(result) => return Ok(DriveStep::Done(result)),
-                    ScriptStep::Pause => return Ok(DriveStep::Wait(YIELD)),
-                    ScriptStep::Wait(at) => return Ok(DriveStep::Wait(waits_until(stream, at, during)?)),
-                    ScriptStep::Receive(..) | ScriptStep::Send(_) | ScriptStep::Answer(_) => {
-                        run.refuse("an action has no client of its own");
-                    }
-                }
-            },
-            |_, _, _| Ok(ScriptResult::Continue),
+            While::Bodies,
+            |stream, _| advance(stream, &mut run, &mut call, during),
+            |stream, by, _| Err(StreamError::close(by, stream.phase)),
         )
         .await;
     stream.response.body.resume_at(None);
     ended
 }
+
+/// Lets an action go on, until it has ended or waits. `call` is its call that waits for a channel.
+fn advance(
+    stream: &mut Stream,
+    run: &mut ScriptRun,
+    call: &mut Option<ChannelWait>,
+    during: During,
+) -> PhaseResult<DriveStep<ScriptResult>> {
+    for _ in 0..MOST_CALLS {
+        if let Some(waiting) = call {
+            if let Some(waits) = waiting.advance(stream, run, during)? {
+                return relay_meanwhile(stream, waits, during).map(DriveStep::Wait);
+            }
+            *call = None;
+        }
+        match run.step(Some(stream)) {
+            ScriptStep::Ended(result) => return Ok(DriveStep::Done(result)),
+            ScriptStep::Pause => return Ok(DriveStep::Wait(YIELD)),
+            ScriptStep::Wait(at) => {
+                let waits = waits_until(stream, at, during)?;
+                return relay_meanwhile(stream, waits, during).map(DriveStep::Wait);
+            }
+            ScriptStep::Channel(side, waiting) => *call = Some(ChannelWait::new(side, waiting)),
+            ScriptStep::Receive(..) | ScriptStep::Send(_) | ScriptStep::Answer(_) => {
+                run.refuse("an action has no client of its own");
+            }
+        }
+    }
+    Ok(DriveStep::Wait(YIELD))
+}
+
+/// After so many calls that ended at once, other tasks run.
+const MOST_CALLS: u32 = 32;
 
 /// Waits before an action that returned `act.YIELD` runs again: for the time, or for an event, as more bytes of the client.
 async fn await_next_run(stream: &mut Stream, at: Tick, during: During) -> PhaseResult {
