@@ -1,4 +1,7 @@
-"""Rows where weir deliberately differs from HAProxy 3.2, and rows that HAProxy itself does not repeat."""
+"""Rows where weir deliberately differs from HAProxy 3.2, and rows that HAProxy itself does not repeat. `differences.json` has more of them: by
+their reason, the lines of each row."""
+import json
+import os
 
 SAYS_NOTHING = "HAProxy does not say what it expected"
 NO_USERDATA = "the element 0 is the userdata of HAProxy, and fields are listed, too"
@@ -43,7 +46,7 @@ DIFFERENCES = {
         ['"agent_disable agent_enable agent_force_down agent_force_up check_disable check_enable check_force_down check_force_nolb check_force_up event_sub get_addr get_cur_sess '
          'get_maxconn get_name get_pend_conn get_proxy get_puid get_rid get_stats get_trackers get_weight is_backup is_draining is_dynamic name puid set_addr set_drain set_maint '
          'set_maxconn set_ready set_weight shut_sess tracking"'], NO_USERDATA),
-    "patterns: members": (['{__index="function", __name="string", __newindex="function", __pairs="function", __tostring="function"}'], "an object needs no finalizer"),
+    "patterns: members": (['{__index="function", __name="string", __tostring="function"}'], "an object needs no finalizer"),
     "patterns: add: without a value": (['nil, "A map needs a value, an ACL takes none."'], "a map cannot look up an entry without a value"),
     **{f"maps: Map.new({file}, Map._str)": ([f"error: row:1: 'new': failed to open pattern file <{path}> (No such file or directory)."], "the reason, too")
        for file, path in (("'/none.map'", "/none.map"), ("5", "5"))},
@@ -80,6 +83,10 @@ DIFFERENCES = {
        for field in ("['content-length'] = {'2'}", "['transfer-encoding'] = {'chunked'}")},
     "httpclient: post {url = URL, body = '\\0\\255'}": (sent("POST", length=2, body="\\x00\\xff"), LENGTH),
 }
+
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "differences.json")) as file:
+    for reason, lines in json.load(file).items():
+        DIFFERENCES.update({row: (shown, reason) for row, shown in lines.items()})
 
 # Rows with an observation that differs from run to run with HAProxy, each with its reason. They run, but are not compared with the record.
 UNSTABLE = {

@@ -8,7 +8,7 @@ AREAS = {
     "members": re.compile(r"^(core|Proxy|Server|Listener|Queue|Concat|Regex|Map|Patref|StickTable)\."),
     # The report of a wait in a fetch or a converter is that of all waits.
     **dict.fromkeys(("sockets", "httpclient"), re.compile(r"^(?!(connect|get) in (fetch|converter)$)")),
-    **dict.fromkeys(("regex", "queues", "maps", "patterns", "proxies", "sticktables"), re.compile("")),
+    **dict.fromkeys(("services", "tasks", "reply", "txn", "http", "actions", "errors", "fetches", "converters", "regex", "queues", "maps", "patterns", "proxies", "sticktables"), re.compile("")),
 }
 
 # Filters, commands, events, and members that wait.

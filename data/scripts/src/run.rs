@@ -68,7 +68,7 @@ enum Waiting {
 
 /// Where a run is.
 #[derive(Debug)]
-enum Stage {
+enum RunStage {
     /// It begins once it has its state.
     New(Beginning),
     Begun(Coroutine),
@@ -110,7 +110,7 @@ impl Settlement {
 
 /// Why a coroutine stopped.
 #[derive(Debug)]
-enum Stop {
+enum RunStop {
     Returned(ScriptResult),
     Interrupted,
     Waits(ScriptWait),
@@ -124,7 +124,7 @@ enum Stop {
 pub struct ScriptRun {
     scripts: Arc<Scripts>,
     place: Place,
-    stage: Stage,
+    stage: RunStage,
     /// The results of the wait that has ended, for the function that waits.
     settlement: Option<Settlement>,
     /// Its turn for a state that other threads use.
@@ -194,7 +194,7 @@ impl ScriptRun {
         ScriptRun {
             scripts,
             place,
-            stage: Stage::New(beginning),
+            stage: RunStage::New(beginning),
             settlement: None,
             turn: None,
             kind,
@@ -215,19 +215,19 @@ impl ScriptRun {
                 return ScriptStep::Wait(at);
             }
             let wait = match self.resume(target.as_deref_mut()) {
-                Stop::Busy => return ScriptStep::Wait(weir_sched::now().after(BUSY_MS)),
-                Stop::Returned(result) => {
+                RunStop::Busy => return ScriptStep::Wait(weir_sched::now().after(BUSY_MS)),
+                RunStop::Returned(result) => {
                     self.end();
                     return ScriptStep::Ended(result);
                 }
-                Stop::Interrupted => return ScriptStep::Pause,
-                Stop::Failed(error) => {
+                RunStop::Interrupted => return ScriptStep::Pause,
+                RunStop::Failed(error) => {
                     let failure = ScriptFailure::new(self.kind, self.name, self.place.thread(), &error);
                     self.end();
                     self.scripts.report(target, self.kind, &failure);
                     return ScriptStep::Ended(ScriptResult::Failed);
                 }
-                Stop::Waits(wait) => wait,
+                RunStop::Waits(wait) => wait,
             };
             match wait {
                 ScriptWait::Done(reply) => {
@@ -295,18 +295,20 @@ impl ScriptRun {
     }
 
     /// Resumes the coroutine with the results of its wait.
-    fn resume(&mut self, mut target: Option<&mut (dyn ScriptTarget + 'static)>) -> Stop {
+    fn resume(&mut self, mut target: Option<&mut (dyn ScriptTarget + 'static)>) -> RunStop {
         let _entry = Entry::new();
         let Some(mut state) = self.scripts.hold_in_turn(self.place, &mut self.turn) else {
-            return Stop::Busy;
+            return RunStop::Busy;
         };
-        if let Stage::New(_) = self.stage {
-            let Stage::New(beginning) = std::mem::replace(&mut self.stage, Stage::Over) else {
-                return Stop::Returned(ScriptResult::Continue);
+        if let RunStage::New(_) = self.stage {
+            let RunStage::New(beginning) = std::mem::replace(&mut self.stage, RunStage::Over) else {
+                return RunStop::Returned(ScriptResult::Continue);
             };
-            self.stage = Stage::Begun(begin(&mut state, self.place, beginning, target.as_deref_mut()));
+            self.stage = RunStage::Begun(begin(&mut state, self.place, beginning, target.as_deref_mut()));
         }
-        let Stage::Begun(coroutine) = &mut self.stage else { return Stop::Returned(ScriptResult::Continue) };
+        let RunStage::Begun(coroutine) = &mut self.stage else {
+            return RunStop::Returned(ScriptResult::Continue);
+        };
         if let Some(settlement) = self.settlement.take() {
             state.settle(coroutine, |stack| settlement.push(stack));
         }
@@ -323,14 +325,14 @@ impl ScriptRun {
         let wake = self.wake;
         let stop = match resumed {
             Resumed::Returned(count) => {
-                Stop::Returned(state.results(coroutine, |stack| read_result(stack, count, wake)))
+                RunStop::Returned(state.results(coroutine, |stack| read_result(stack, count, wake)))
             }
             Resumed::Interrupted => {
                 self.is_long = true;
-                Stop::Interrupted
+                RunStop::Interrupted
             }
-            Resumed::Waits(wait) => Stop::Waits(wait),
-            Resumed::Failed(error) => Stop::Failed(error),
+            Resumed::Waits(wait) => RunStop::Waits(wait),
+            Resumed::Failed(error) => RunStop::Failed(error),
         };
         drop(state);
         start_tasks(&self.scripts, self.place.own, tasks);
@@ -338,7 +340,7 @@ impl ScriptRun {
     }
 
     fn end(&mut self) {
-        if let Stage::Begun(coroutine) = std::mem::replace(&mut self.stage, Stage::Over) {
+        if let RunStage::Begun(coroutine) = std::mem::replace(&mut self.stage, RunStage::Over) {
             self.scripts.end(self.place, coroutine);
             if self.open_sockets > 0 {
                 self.scripts.collect_soon(self.place);

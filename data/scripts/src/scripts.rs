@@ -346,7 +346,7 @@ impl Scripts {
         Some(self.tidy(place, cell, state))
     }
 
-    /// Forgets what has ended while other threads had the state.
+    /// Forgets values and coroutines that ended while other threads had the state.
     fn tidy<'s>(
         &'s self,
         place: Place,

@@ -9,13 +9,13 @@ use weir_sched::TaskKey;
 /// Tasks that wait for a state, in the order of their arrival. The one in front is woken when the state is free.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    queue: Mutex<Queue>,
+    queue: Mutex<TurnQueue>,
     /// The length of the queue, to be read without its lock.
     length: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct TurnQueue {
     tasks: VecDeque<TaskKey>,
     /// The number of the turn in front.
     first: u64,
@@ -62,7 +62,7 @@ impl Turns {
         next.into_iter().for_each(weir_sched::wake);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Queue> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, TurnQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -358,7 +358,7 @@ impl ReplyPhase {
         reason: Option<&str>,
         headers: &[(Vec<u8>, Vec<u8>)],
     ) -> Result<(), NoRoom> {
-        self.start(status, reason.unwrap_or_else(|| status::reason(status)))?;
+        self.start(status, reason.unwrap_or_else(|| status::redirect_reason(status)))?;
         let head = &mut self.stream.response.message.head;
         let framing: [&[u8]; 3] = [b"content-length", b"transfer-encoding", b"connection"];
         let frames = |name: &[u8]| framing.iter().any(|own| name.eq_ignore_ascii_case(own));

@@ -94,7 +94,7 @@ fn edit_field(call: &ApiCall<'_>, side: ScriptSide, edit: FieldEdit, function: &
         match edit(head, raw, name, value) {
             Ok(()) => follow_host(target, side, name),
             Err(NoRoom) => {
-                // As in HAProxy, the script goes on: its caller may depend on what follows.
+                // As in HAProxy, the script goes on: its next lines may deny the request.
                 target.count_failed_rewrite();
                 Ok(())
             }

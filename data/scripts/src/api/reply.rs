@@ -22,7 +22,7 @@ pub(super) fn new(call: &ApiCall<'_>) -> ApiResult {
     call.push_table(0, 4);
     call.push_integer(given.status.into());
     call.set_field(b"status");
-    call.push_bytes(given.reason.as_deref().unwrap_or(status::reason(given.status).as_bytes()));
+    call.push_bytes(given.reason.as_deref().unwrap_or(status::redirect_reason(given.status).as_bytes()));
     call.set_field(b"reason");
     call.push_table(0, 0);
     for (name, value) in &given.headers {
@@ -65,7 +65,7 @@ fn set_status(call: &ApiCall<'_>) -> ApiResult {
         call.push_value(1);
         call.push_integer(status.into());
         call.set_field(b"status");
-        call.push_bytes(reason.unwrap_or(status::reason(status).as_bytes()));
+        call.push_bytes(reason.unwrap_or(status::redirect_reason(status).as_bytes()));
         call.set_field(b"reason");
     }
     call.push_boolean(status.is_some());

@@ -78,7 +78,7 @@ fn verdict(stream: &mut Stream, rule: RuleContext<'_>, result: ScriptResult) -> 
             ActionResult::Done(verdict) => verdict,
             ActionResult::Await(_) => closes(By::Proxy),
         },
-        ScriptResult::Done(Some(reply)) if rule.kind.is_http() => {
+        ScriptResult::Done(Some(reply)) if rule.kind.is_http() || stream.request.is_known() => {
             rule.proxy.count_intercepted();
             target::prepare(stream, *reply);
             Verdict::Stop(StreamError::Reply(Ending::new(By::Local, rule.during())))

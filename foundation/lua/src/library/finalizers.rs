@@ -63,8 +63,8 @@ pub(crate) fn hide(raw: RawState) {
     raw.reserve(4);
     raw.push_boolean(true);
     raw.set_by_pointer(-2, key(&HIDDEN));
-    raw.push_table(0, 2);
-    for name in ["__index", "__name"] {
+    raw.push_table(0, 3);
+    for name in ["__index", "__name", "__tostring"] {
         raw.push_bytes(name.as_bytes());
         raw.push_value_of_key(-3);
         super::set_field(raw, name);

@@ -31,8 +31,8 @@ functions! {
     }
 }
 
-/// The longest string, in bytes.
-const MAX_LENGTH: usize = i64::MAX as usize;
+/// The longest string, in bytes: that of Lua's own function.
+const MAX_LENGTH: usize = i32::MAX as usize;
 
 /// Pushes `length` bytes of a text and a separator in turn.
 fn push_repeated(frame: CallFrame, text: &[u8], separator: &[u8], length: usize) -> i32 {

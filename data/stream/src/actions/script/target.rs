@@ -261,11 +261,10 @@ impl ScriptTarget for Stream {
     }
 
     fn log(&mut self, level: u8, text: &str) -> bool {
-        if self.frontend.log_sinks.is_empty() {
-            return false;
-        }
-        crate::log::announce(&self.frontend, level_of(level), text.as_bytes());
-        true
+        // The frontend, until a backend is chosen.
+        let proxy = self.backend.proxy();
+        crate::log::announce(proxy, level_of(level), text.as_bytes());
+        !proxy.log_sinks.is_empty()
     }
 }
 
