@@ -1,5 +1,4 @@
 """The rows that run with weir, too."""
-import os
 import re
 
 # The areas, and the names of their rows.
@@ -8,7 +7,7 @@ AREAS = {
     "members": re.compile(r"^(core|Proxy|Server|Listener|Queue|Concat|Regex|Map|Patref|StickTable)\."),
     # The report of a wait in a fetch or a converter is that of all waits.
     **dict.fromkeys(("sockets", "httpclient"), re.compile(r"^(?!(connect|get) in (fetch|converter)$)")),
-    **dict.fromkeys(("services", "tasks", "reply", "txn", "http", "actions", "errors", "fetches", "converters", "regex", "queues", "maps", "patterns", "proxies", "sticktables"), re.compile("")),
+    **dict.fromkeys(("channel", "services", "tasks", "reply", "txn", "http", "actions", "errors", "fetches", "converters", "regex", "queues", "maps", "patterns", "proxies", "sticktables"), re.compile("")),
 }
 
 # Filters, commands, events, and members that wait.
@@ -18,15 +17,9 @@ LACKING_MEMBERS = re.compile(r"register_(filter|cli)|event_sub|core\)?\.wait|pop
 # Columns of statistics: those of 3.5, and HAProxy 3.2 adds some of other objects. tests/scripts compares them with `show stat`.
 COLUMNS = {f"{kind}: get_stats, names" for kind in ("proxy", "server", "listener")} | {"server: get_stats with an argument too many"}
 
-# Rows that see what rows before them left. Several workers would split them.
-IN_ORDER = {f"server: {name}" for name in ("agent_enable", "agent_disable", "agent_force_up", "agent_force_down", "shut_sess", "drain and ready", "is_draining with an argument too many")} | {
-    "dump(nil)", "dump({}, 1)"}
-
 
 def is_ready(one):
     """Whether weir has all parts of Lua that a row needs."""
     if one.area not in AREAS or one.place in LACKING_PLACES or one.place.startswith("filter") or one.name in COLUMNS:
-        return False
-    if one.name in IN_ORDER and os.environ.get("PYTEST_XDIST_WORKER"):
         return False
     return bool(AREAS[one.area].search(one.name)) and not LACKING_MEMBERS.search(one.code + one.registration)

@@ -33,7 +33,11 @@ def expectations(one, version, conversion):
     return [lines for lines in permitted if lines not in ENDS]
 
 
-@pytest.mark.parametrize("one, conversion", EVERY, ids=[f"{one.key}-{conversion}" for one, conversion in EVERY])
+# A process serves all rows of an area, and some see what rows before them left.
+IN_ORDER = [pytest.param(one, conversion, id=f"{one.key}-{conversion}", marks=pytest.mark.xdist_group(one.area)) for one, conversion in EVERY]
+
+
+@pytest.mark.parametrize("one, conversion", IN_ORDER)
 def test_row(observed, program, one, conversion):
     version = program[1]
     if version == "2.6" and (conversion != "normal" or one.key in UNSTABLE):
