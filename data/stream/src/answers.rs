@@ -467,13 +467,23 @@ impl ReplyPhase {
         bodiless
     }
 
-    /// Sends the prepared head of a service that goes on. Returns whether the response must not have a body.
-    pub(crate) async fn open_service(&mut self, size: BodySize) -> Result<bool, Ending> {
+    /// Completes the prepared head of a service that goes on. Returns whether the response must not have a body.
+    pub(crate) async fn open_service(&mut self, size: BodySize) -> bool {
         let bodiless = self.begin_reply(&LocalReply::default(), size, RequestRest::ReadOn).await;
         self.stream.log_the_beginning();
         self.stream.response.progress = ResponseProgress::Leaving;
-        self.begin_streamed()?;
-        Ok(bodiless)
+        bodiless
+    }
+
+    /// Sends the head of a service, before a body that is made while it is sent.
+    pub(crate) fn send_service_head(&mut self) -> Result<(), Ending> {
+        self.begin_streamed()
+    }
+
+    /// Sends the head of a service, and its body of the announced length.
+    pub(crate) async fn send_service(&mut self, body: &[u8]) -> Result<(), Ending> {
+        self.stream.response.logged.reply = body.len() as u32;
+        self.send_whole(body).await
     }
 
     /// Ends a response of [`open_service`](Self::open_service), which was sent as a whole.

@@ -271,10 +271,33 @@ impl ScriptService {
     /// Sends the prepared head, and then the body.
     async fn answer(mut self, stream: &mut Stream) -> Result<(), Ending> {
         let size = self.left.map_or(BodySize::Unknown, BodySize::of_length);
-        self.is_bodyless = stream.reply_phase().open_service(size).await?;
-        self.drive(stream).await?;
+        self.is_bodyless = stream.reply_phase().open_service(size).await;
+        match self.whole_body(stream)? {
+            Some(body) => stream.reply_phase().send_service(&body).await?,
+            None => {
+                stream.reply_phase().send_service_head()?;
+                self.drive(stream).await?;
+            }
+        }
         stream.reply_phase().close_service();
         Ok(())
+    }
+
+    /// The body of a script that does not wait and announced its length: it leaves together with the head.
+    fn whole_body(&mut self, stream: &mut Stream) -> Result<Option<Vec<u8>>, Ending> {
+        if self.left.is_none() || stream.response.body.is_filtered() {
+            return Ok(None);
+        }
+        match self.advance(stream).map_err(|stop| stop.ending())? {
+            ServiceEvent::Began(_) => self.run.refuse(BEGUN),
+            ServiceEvent::Failed => self.has_failed = true,
+            ServiceEvent::Output if self.output.borrow().has_ended => {
+                return Ok(Some(self.output.take().bytes));
+            }
+            // The output stays, and the script rests again when it is asked.
+            ServiceEvent::Output | ServiceEvent::Rest(_) => {}
+        }
+        Ok(None)
     }
 
     /// Keeps the body as that of a reply: a sub-request does not have a client.
@@ -327,7 +350,7 @@ impl ScriptService {
                     match self.advance(stream).map_err(|stop| stop.ending())? {
                         ServiceEvent::Output => {}
                         ServiceEvent::Rest(waits) => return Ok(DriveStep::Wait(waits)),
-                        ServiceEvent::Began(_) => self.run.refuse("the response has begun already"),
+                        ServiceEvent::Began(_) => self.run.refuse(BEGUN),
                         ServiceEvent::Failed => return Err(Ending::new(By::Internal, During::Data)),
                     }
                 },
@@ -527,6 +550,8 @@ fn is_enough(amount: ReceiveAmount, taken: &[u8]) -> bool {
 const ABORTED: Ending = Ending::new(By::Client, During::Data);
 /// The most bytes that one call of a script reads.
 const MOST_HELD: usize = 64 * 1024 * 1024;
+/// The failure of a second response.
+const BEGUN: &str = "the response has begun already";
 /// The largest body for a sub-request.
 const MOST_COLLECTED: usize = 1024 * 1024;
 /// A script goes on while no more than this waits for the client.
