@@ -408,7 +408,7 @@ class World:
         if not wait_until(lambda: any(mark in line for line in self.log.raw), 2):
             self.log.raw.append("core.log of the mark is missing")
         lines, self.log.raw[:] = list(self.log.raw), []
-        return [leveled(line) for line in lines if not re.search(r"mark\d+$|stream -?\d+$|<HTTPCLIENT>", line)]
+        return [leveled(line) for line in lines if not re.search(r"mark\d+$|stream -?\d+$|<HTTPCLIENT>|Server spare/s\d", line)]
 
     def masked(self, line):
         """A line without what differs from run to run."""

@@ -223,6 +223,26 @@ end)""", "tcp-request inspect-delay 5s\n    tcp-request content use-service lua.
     assert exchange(world.port, b"abcdefghi") == "abc|de|nil|fghi"
 
 
+def test_try_receive_does_not_wait(world):
+    world.serve("""
+core.register_service("poll", "tcp", function(applet)
+    local got, polls = "", 0
+    while #got < 6 do
+        local piece = applet:try_receive()
+        polls = polls + 1
+        if piece then got = got .. piece else core.msleep(5) end
+    end
+    applet:send(got .. " " .. tostring(applet:try_receive()) .. " " .. tostring(polls > 3))
+end)""", "tcp-request inspect-delay 5s\n    tcp-request content use-service lua.poll", mode="tcp")
+    assert exchange(world.port, b"abc", b"def") == "abcdef nil true"
+
+
+def test_response_rules_see_the_status_of_a_service(world):
+    world.serve(HELLO, USE.format("hello") + " if { status 201 }\n    http-response set-header x-status %[status]")
+    answer = world.ask()
+    assert "x-status: 201\r\n" in answer and "x-rule: 1\r\n" in answer
+
+
 def test_a_service_answers_over_http2(world):
     world.serve(HELLO, USE.format("hello"))
     command = ["curl", "-s", "--http2-prior-knowledge", "-d", "text", f"http://127.0.0.1:{world.port}/p?q", "-w", " %{http_version} %{http_code}"]

@@ -82,16 +82,21 @@ pub(crate) fn new_state(
     for library in ["base", "coroutine"].into_iter().chain(settings.libraries.iter().copied()) {
         state.open_library(library);
     }
+    let [txn_methods, applet_http_methods, applet_tcp_methods] =
+        [txn::METHODS, applet::HTTP_METHODS, applet::TCP_METHODS]
+            .map(|methods| state.with_stack(|stack| table(stack, methods)));
     let classes = Classes {
-        txn_methods: state.with_stack(|stack| table(stack, txn::METHODS)),
-        txn: txn::class(&mut state),
+        txn_methods,
+        txn: indexed_class(&mut state, "TXN", txn::index, txn_methods),
         fetches: fetches::class(&mut state),
         string_fetches: fetches::class(&mut state),
         converters: converters::class(&mut state),
         string_converters: converters::class(&mut state),
         http: class(&mut state, "HTTP", http::METHODS),
-        applet_http: class(&mut state, "AppletHTTP", applet::HTTP_METHODS),
-        applet_tcp: class(&mut state, "AppletTCP", applet::TCP_METHODS),
+        applet_http: indexed_class(&mut state, "AppletHTTP", applet::index, applet_http_methods),
+        applet_tcp: indexed_class(&mut state, "AppletTCP", applet::index, applet_tcp_methods),
+        applet_http_methods,
+        applet_tcp_methods,
         reply: class(&mut state, "Reply", reply::METHODS),
         request_channel: class(&mut state, "Channel", channel::METHODS),
         response_channel: class(&mut state, "Channel", channel::METHODS),
@@ -154,6 +159,27 @@ fn class(state: &mut ScriptState, name: &'static str, methods: &[ApiMember]) -> 
         push_functions(stack, methods);
         stack.set_field(b"__index");
         keep_class(stack, name)
+    })
+}
+
+/// The metatable of a class with a function for its members. Scripts that look at it see the methods.
+fn indexed_class(
+    state: &mut ScriptState,
+    name: &'static str,
+    index: Function<World>,
+    methods: LuaReference,
+) -> LuaReference {
+    state.with_stack(|stack| {
+        stack.push_table(0, 3);
+        stack.push_function::<World>(index, 0);
+        stack.set_field(b"__index");
+        let class = keep_class(stack, name);
+        stack.push_reference(class);
+        stack.push_field(-1, b"__metatable");
+        stack.push_reference(methods);
+        stack.set_field(b"__index");
+        stack.pop(2);
+        class
     })
 }
 

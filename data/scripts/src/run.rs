@@ -369,7 +369,7 @@ fn begin(
             arguments.iter().for_each(|argument| stack.push_bytes(argument.as_bytes()));
         }),
         Beginning::Service(kind) => state.begin(place.function, |stack| match (kind, target) {
-            (ServiceKind::Http, Some(target)) => api::push_http(stack, &classes, target),
+            (ServiceKind::Http, Some(target)) => api::push_http(stack, &classes, target.number()),
             (ServiceKind::Tcp, Some(target)) => api::push_tcp(stack, &classes, target.number()),
             (_, None) => stack.push_nil(),
         }),

@@ -85,6 +85,9 @@ pub(crate) struct Classes {
     pub http: LuaReference,
     pub applet_http: LuaReference,
     pub applet_tcp: LuaReference,
+    /// The methods of applets, behind their fields.
+    pub applet_http_methods: LuaReference,
+    pub applet_tcp_methods: LuaReference,
     pub reply: LuaReference,
     /// `txn.req`.
     pub request_channel: LuaReference,

@@ -101,7 +101,14 @@ static TOPICS: &[Topic] = &[
         "A Lua script adds actions, fetches, converters, services and tasks. 'lua-load-per-thread' runs it in each thread, 'lua-load' once for \
          all. Filters and commands of scripts are not there yet. Maps, variables and converters do much without a script.",
         &[],
-        &["lua-load-per-thread", "use-service", "lua-load", "tune.lua.bool-sample-conversion", "map", "set-var"],
+        &[
+            "lua-load-per-thread",
+            "use-service",
+            "lua-load",
+            "tune.lua.bool-sample-conversion",
+            "map",
+            "set-var",
+        ],
     ),
     missing(
         &["http/3", "http3", "h3", "quic"],

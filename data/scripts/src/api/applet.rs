@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use weir_http::{Head, status};
+use weir_http::{Version, status};
 use weir_lua::{LuaKind, LuaStack, Misuse};
 
 use super::http::push_fields;
 use super::reply::{append, read_headers};
 use super::txn::{set_var, unset_var, value_of_variable};
-use super::{ApiCall, ApiMember, ApiResult, expect_count};
+use super::{ApiCall, ApiMember, ApiResult, expect_count, on_stream};
 use crate::target::{ScriptSide, ScriptTarget};
 use crate::wait::{ReceiveAmount, ScriptReply, ScriptWait};
 use crate::world::Classes;
@@ -42,58 +42,82 @@ pub(super) const TCP_METHODS: &[ApiMember] = &[
 /// Pushes the object of a service of TCP.
 pub(crate) fn push_tcp(stack: &LuaStack<'_>, classes: &Classes, number: i64) {
     stack.push_object(classes.applet_tcp, number);
-    push_common(stack, classes, number);
-}
-
-/// Pushes the object of a service of HTTP, with the parts of the request.
-pub(crate) fn push_http(stack: &LuaStack<'_>, classes: &Classes, target: &mut dyn ScriptTarget) {
-    let (number, length) = (target.number(), target.body_length());
-    stack.push_object(classes.applet_http, number);
-    push_common(stack, classes, number);
-    stack.push_integer(i64::try_from(length).unwrap_or(i64::MAX));
-    stack.set_field(b"length");
-    stack.push_table(0, 2);
-    stack.set_field(b"response");
-    if let Some((head, raw)) = target.head(ScriptSide::Request) {
-        push_request(stack, head, raw);
-    }
-}
-
-fn push_common(stack: &LuaStack<'_>, classes: &Classes, number: i64) {
-    let fields: [(&[u8], _); 4] = [
-        (b"f", classes.fetches),
-        (b"sf", classes.string_fetches),
-        (b"c", classes.converters),
-        (b"sc", classes.string_converters),
-    ];
-    for (name, class) in fields {
-        stack.push_object(class, number);
-        stack.set_field(name);
-    }
-    stack.push_table(0, 4);
+    stack.push_table(0, 1);
     stack.attach();
 }
 
-fn push_request(stack: &LuaStack<'_>, head: &Head, raw: &[u8]) {
-    let version: &[u8] =
-        if head.version() >= weir_http::Version::HTTP_11 { b"HTTP/1.1" } else { b"HTTP/1.0" };
-    let path = head.path(raw);
-    let has_path = path.starts_with(b"/");
-    let query = has_path.then(|| head.query(raw).unwrap_or_default());
-    let fields: [(&[u8], Option<&[u8]>); 4] = [
-        (b"method", Some(head.method_text(raw))),
-        (b"version", Some(version)),
-        (b"path", has_path.then_some(path)),
-        (b"qs", query),
-    ];
-    for (name, text) in fields {
-        if let Some(text) = text {
-            stack.push_bytes(text);
-            stack.set_field(name);
+/// Pushes the object of a service of HTTP.
+pub(crate) fn push_http(stack: &LuaStack<'_>, classes: &Classes, number: i64) {
+    stack.push_object(classes.applet_http, number);
+    stack.push_table(0, 4);
+    stack.attach();
+    stack.push_table(0, 2);
+    stack.set_field(b"response");
+}
+
+/// A member of an applet: a method, or a field that is made when a script first reads it.
+pub(super) fn index(call: &ApiCall<'_>) -> ApiResult {
+    let classes = call.host().classes();
+    let (number, methods, is_http) = match call.object(1, classes.applet_http) {
+        Some(number) => (number, classes.applet_http_methods, true),
+        None => {
+            let number = call.object(1, classes.applet_tcp).ok_or_else(|| call.wrong_kind(1, "Applet"))?;
+            (number, classes.applet_tcp_methods, false)
         }
+    };
+    if call.kind(2) != LuaKind::String {
+        call.push_nil();
+        return call.results(1);
     }
-    push_fields(stack, head, raw);
-    stack.set_field(b"headers");
+    call.push_reference(methods);
+    let name = call.bytes(2).unwrap_or_default();
+    call.push_field(-1, name);
+    if !call.is_nil(-1) {
+        return call.results(1);
+    }
+    let class = match name {
+        b"f" => Some(classes.fetches),
+        b"sf" => Some(classes.string_fetches),
+        b"c" => Some(classes.converters),
+        b"sc" => Some(classes.string_converters),
+        _ => None,
+    };
+    match class {
+        Some(class) => call.push_object(class, number),
+        None if is_http && REQUEST_FIELDS.contains(&name) => {
+            on_stream(call, number, |target, stack| {
+                push_request_field(stack, target, name);
+                Ok(())
+            })?;
+        }
+        None => return call.results(1),
+    }
+    // The field stays in the table.
+    call.push_value(1);
+    call.push_value(-2);
+    call.set_field(name);
+    call.push_value(-2);
+    call.results(1)
+}
+
+const REQUEST_FIELDS: [&[u8]; 6] = [b"method", b"version", b"path", b"qs", b"length", b"headers"];
+
+/// Pushes a part of the request, or nil.
+fn push_request_field(stack: &LuaStack<'_>, target: &mut dyn ScriptTarget, name: &[u8]) {
+    if name == b"length" {
+        return stack.push_integer(i64::try_from(target.body_length()).unwrap_or(i64::MAX));
+    }
+    let Some((head, raw)) = target.head(ScriptSide::Request) else { return stack.push_nil() };
+    let path = Some(head.path(raw)).filter(|path| path.starts_with(b"/"));
+    let text = match name {
+        b"method" => Some(head.method_text(raw)),
+        b"version" if head.version() >= Version::HTTP_11 => Some(&b"HTTP/1.1"[..]),
+        b"version" => Some(&b"HTTP/1.0"[..]),
+        b"path" => path,
+        b"qs" => path.map(|_| head.query(raw).unwrap_or_default()),
+        _ => return push_fields(stack, head, raw),
+    };
+    text.map_or_else(|| stack.push_nil(), |text| stack.push_bytes(text));
 }
 
 /// Checks the object in argument 1.

@@ -1,7 +1,7 @@
 //! `TXN`: a transaction of a stream.
 
 use weir_expr::{SetCondition, VariableScope};
-use weir_lua::{LuaKind, LuaReference, Misuse};
+use weir_lua::{LuaKind, Misuse};
 
 use super::core::{level_of, write_message_of};
 use super::reply::read_reply;
@@ -9,7 +9,6 @@ use super::values::{push_value, read_value};
 use super::{ApiCall, ApiMember, ApiResult, expect_count, on_stream};
 use crate::target::StreamSetting;
 use crate::wait::{ScriptReply, ScriptWait};
-use crate::world::{ScriptState, World};
 
 pub(super) const METHODS: &[ApiMember] = &[
     ("get_priv", private),
@@ -34,17 +33,8 @@ pub(super) const METHODS: &[ApiMember] = &[
     ("set_priority_offset", |call| set(call, "set_priority_offset", StreamSetting::PriorityOffset)),
 ];
 
-/// The class: its fields are made when a script reads them.
-pub(super) fn class(state: &mut ScriptState) -> LuaReference {
-    state.with_stack(|stack| {
-        stack.push_table(0, 1);
-        stack.push_function::<World>(index, 0);
-        stack.set_field(b"__index");
-        super::keep_class(stack, "TXN")
-    })
-}
-
-fn index(call: &ApiCall<'_>) -> ApiResult {
+/// A member: a method, or a field that is made when a script first reads it.
+pub(super) fn index(call: &ApiCall<'_>) -> ApiResult {
     let number = number_of(call)?;
     let classes = call.host().classes();
     if call.kind(2) != LuaKind::String {

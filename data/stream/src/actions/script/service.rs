@@ -34,7 +34,7 @@ use crate::drive::DriveStep;
 use crate::ending::{By, During, Ending};
 use crate::limited_body::LimitedBody;
 use crate::reply::{LocalReply, ReplyBody};
-use crate::stream::response::LocalName;
+use crate::stream::response::{LocalName, ResponseProgress};
 use crate::stream::{PhaseResult, Stream, StreamError};
 
 /// `use-service lua.<name>`: a script responds.
@@ -172,6 +172,7 @@ async fn serve_http(stream: &mut Stream, name: ScriptName, rule: RuleContext<'_>
         Ok(service) => service,
         Err(stop) => return Verdict::Stop(stop),
     };
+    stream.response.progress = ResponseProgress::Known;
     stream.response_phase().begin_response_rules();
     if stream.as_response_phase().has_response_rules(RulesetKind::HttpResponse)
         && let Err(stop) = stream.response_phase().response_rules(RulesetKind::HttpResponse).await
@@ -471,6 +472,11 @@ impl ScriptService {
         match state {
             FlowState::AwaitSource | FlowState::Yield | FlowState::AwaitSink if taken.len() > MOST_HELD => {
                 self.run.refuse("the client sent more than a script may read at once");
+                return Ok(None);
+            }
+            FlowState::Done | FlowState::AwaitSource if amount == ReceiveAmount::There => {
+                // Nothing is there now.
+                self.run.give((!taken.is_empty()).then_some(taken));
                 return Ok(None);
             }
             FlowState::Done | FlowState::AwaitSink => {}
