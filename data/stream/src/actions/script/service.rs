@@ -295,7 +295,7 @@ impl ScriptService {
             ServiceEvent::Output if self.output.borrow().has_ended => {
                 return Ok(Some(self.output.take().bytes));
             }
-            // The output stays, and the script rests again when it is asked.
+            // The output stays, and the script rests again in the next step.
             ServiceEvent::Output | ServiceEvent::Rest(_) => {}
         }
         Ok(None)
