@@ -255,6 +255,7 @@ def test_a_service_judges_sub_requests(world):
         pytest.skip("auth-request is an extension")
     world.serve("""
 core.register_service("judge", "http", function(applet)
+    if applet:receive() ~= "" then error("a body") end
     local token = applet.headers["x-token"]
     applet:set_status(token and token[0] == "good" and 204 or 403)
     applet:add_header("content-type", "text/plain")

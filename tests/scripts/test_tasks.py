@@ -1,5 +1,6 @@
 """Tasks: functions that run beside the traffic."""
 import re
+import time
 
 from lib.program import wait_until
 
@@ -40,3 +41,21 @@ core.register_task(function() while true do end end)
 core.register_fetches("yes", function() return "yes" end)""", f'{RETURN}"%[lua.yes]"')
     for _ in range(20):
         assert world.ask().endswith("yes")
+
+
+def test_many_actions_that_compute_let_others_pass(world):
+    if world.haproxy:
+        return
+    world.serve("""core.register_action("spin", {"http-req"}, function() while true do end end)""",
+                "http-request lua.spin if { path /spin }\n    http-request return status 200",
+                global_lines="tune.lua.burst-timeout 20s\n    tune.lua.session-timeout 20s")
+    spinning = [world.connect("/spin") for _ in range(16)]
+    times = []
+    for _ in range(50):
+        began = time.monotonic()
+        assert world.ask().startswith("HTTP/1.1 200")
+        times.append(time.monotonic() - began)
+    for client in spinning:
+        client.close()
+    # A tick of each of them would be 4 ms or more.
+    assert sorted(times)[25] < 0.03, times

@@ -499,6 +499,9 @@ impl BodyFlow {
         source: &mut StreamConnector,
         take: &mut dyn FnMut(&[u8]) -> usize,
     ) -> FlowState {
+        if self.is_done() {
+            return FlowState::Done;
+        }
         match source {
             StreamConnector::Own(own) => read_from(self, own, take),
             StreamConnector::Indirect(Indirect::Shared(shared)) => read_from(self, shared, take),

@@ -85,13 +85,15 @@ pub(crate) fn new_state(
     let [txn_methods, applet_http_methods, applet_tcp_methods] =
         [txn::METHODS, applet::HTTP_METHODS, applet::TCP_METHODS]
             .map(|methods| state.with_stack(|stack| table(stack, methods)));
+    let [fetches, string_fetches] = fetches::classes(&mut state);
+    let [converters, string_converters] = converters::classes(&mut state);
     let classes = Classes {
         txn_methods,
         txn: indexed_class(&mut state, "TXN", txn::index, txn_methods),
-        fetches: fetches::class(&mut state),
-        string_fetches: fetches::class(&mut state),
-        converters: converters::class(&mut state),
-        string_converters: converters::class(&mut state),
+        fetches,
+        string_fetches,
+        converters,
+        string_converters,
         http: class(&mut state, "HTTP", http::METHODS),
         applet_http: indexed_class(&mut state, "AppletHTTP", applet::index, applet_http_methods),
         applet_tcp: indexed_class(&mut state, "AppletTCP", applet::index, applet_tcp_methods),

@@ -402,7 +402,7 @@ impl Scripts {
         RunBounds { time, slice: self.slice(place.own, is_long) }
     }
 
-    /// The slice of a state. Counting costs, so only workers that wait for the shared state count: the instructions of runs that compute for long.
+    /// The slice of a state. Counting costs, so it begins with runs that compute for long: a tick of each of them would be too long for the others.
     fn slice(&self, own: Option<usize>, is_long: bool) -> RunSlice {
         let Started { settings, workers } = self.started();
         let instructions = match own {
@@ -411,7 +411,7 @@ impl Scripts {
         };
         match settings.slice {
             Some(instructions) => RunSlice::Instructions(instructions),
-            None if is_long && own.is_none() && *workers > 1 => RunSlice::Instructions(instructions),
+            None if is_long => RunSlice::Instructions(instructions),
             None => RunSlice::Tick { or_instructions: instructions },
         }
     }

@@ -3,24 +3,15 @@
 use weir_expr::converters;
 use weir_lua::LuaReference;
 
-use super::fetches::{conversion, member_name, push_converted, written};
+use super::fetches::{conversion, push_converted, twin_classes, written};
 use super::values::read_value;
 use super::{ApiCall, ApiResult, on_stream};
-use crate::world::{ScriptState, World};
+use crate::world::ScriptState;
 
-/// The class of converters: a method for each.
-pub(super) fn class(state: &mut ScriptState) -> LuaReference {
-    state.with_stack(|stack| {
-        let all = converters::all();
-        stack.push_table(0, 1);
-        stack.push_table(0, all.len());
-        for (number, converter) in all.iter().enumerate() {
-            stack.push_function::<World>(convert, number as i64);
-            stack.set_field(member_name(converter.name).as_bytes());
-        }
-        stack.set_field(b"__index");
-        super::keep_class(stack, "Converters")
-    })
+/// The two classes of converters, for `c` and `sc`. They share a method for each converter.
+pub(super) fn classes(state: &mut ScriptState) -> [LuaReference; 2] {
+    let names: Vec<&str> = converters::all().iter().map(|converter| converter.name).collect();
+    twin_classes(state, "Converters", &names, convert)
 }
 
 fn convert(call: &ApiCall<'_>) -> ApiResult {

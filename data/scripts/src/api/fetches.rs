@@ -6,25 +6,40 @@ use weir_expr::expr::script::ScriptConversion;
 use weir_expr::{
     EvaluationPoints, Expr, ExpressionScope, FetchResult, Location, SampleType, Value, Warnings,
 };
-use weir_lua::{LuaKind, LuaReference, LuaStack, Misuse};
+use weir_lua::{Function, LuaKind, LuaReference, LuaStack, Misuse};
 use weir_syntax::NoFiles;
 
 use super::values::{push_text, push_value};
 use super::{ApiCall, ApiResult, on_stream};
 use crate::world::{ScriptState, World};
 
-/// The class of fetches: a method for each.
-pub(super) fn class(state: &mut ScriptState) -> LuaReference {
-    let fetches = state.host().resources.registry.fetches();
+/// The two classes of fetches, for `f` and `sf`. They share a method for each fetch.
+pub(super) fn classes(state: &mut ScriptState) -> [LuaReference; 2] {
+    let names: Vec<&str> = state.host().resources.registry.fetches().iter().map(|decl| decl.name).collect();
+    twin_classes(state, "Fetches", &names, fetch)
+}
+
+/// Two classes with the same methods: a function with a number for each of these words.
+pub(super) fn twin_classes(
+    state: &mut ScriptState,
+    name: &'static str,
+    words: &[&str],
+    function: Function<World>,
+) -> [LuaReference; 2] {
     state.with_stack(|stack| {
-        stack.push_table(0, 1);
-        stack.push_table(0, fetches.len());
-        for (number, decl) in fetches.iter().enumerate() {
-            stack.push_function::<World>(fetch, number as i64);
-            stack.set_field(member_name(decl.name).as_bytes());
+        stack.push_table(0, words.len());
+        for (number, word) in words.iter().enumerate() {
+            stack.push_function::<World>(function, number as i64);
+            stack.set_field(member_name(word).as_bytes());
         }
-        stack.set_field(b"__index");
-        super::keep_class(stack, "Fetches")
+        let methods = stack.keep();
+        let class = || {
+            stack.push_table(0, 1);
+            stack.push_reference(methods);
+            stack.set_field(b"__index");
+            super::keep_class(stack, name)
+        };
+        [class(), class()]
     })
 }
 
