@@ -252,7 +252,8 @@ impl OcspRenewals {
         let proxy = self.proxy.filter(|_| !url.is_secure);
         let route = &proxy.map_or(RequestRoute::Host, RequestRoute::Proxy);
         let limits = self.limits;
-        let request = Request { method, url: &url, route, fields: &fields, body: &body, limits };
+        let request =
+            Request { method, url: &url, route, fields: &fields, body: &body, limits, budget: None };
         let began_us = weir_sched::wall_us();
         let outcome = self.client.send(&request).await;
         Ok((OcspRequest { method, url, began_us }, outcome))
@@ -438,7 +439,7 @@ pub(super) fn request_now(
     let (method, url) = (method.to_owned(), Url::parse(url).map_err(|fault| fault.to_string())?);
     Ok(in_background(task, async move {
         let (route, fields, limits) = (&RequestRoute::Host, &RequestFields::default(), updates.limits);
-        let request = Request { method: &method, url: &url, route, fields, body: b"", limits };
+        let request = Request { method: &method, url: &url, route, fields, body: b"", limits, budget: None };
         match updates.client.send(&request).await.answer {
             Ok(answer) => {
                 let mut text = Vec::new();

@@ -13,7 +13,7 @@ use weir_sys::Address;
 use weir_tls::LiveUpstream;
 
 use crate::answer::{HttpAnswer, RequestFailure};
-use crate::exchange::{self, AnswerLimits};
+use crate::exchange::{self, AnswerLimits, ByteBudget};
 use crate::fields::RequestFields;
 use crate::url::Url;
 
@@ -57,6 +57,8 @@ pub struct Request<'r> {
     /// Sent with its length unless it is empty.
     pub body: &'r [u8],
     pub limits: AnswerLimits,
+    /// Admits the bytes of the response's body, beside its limits.
+    pub budget: Option<&'r dyn ByteBudget>,
 }
 
 /// The address that a request is sent to.
@@ -129,7 +131,8 @@ impl Client {
             self.secure(request.url, &mut connection).await?;
         }
         let method = Method::from_bytes(request.method.as_bytes());
-        exchange::hold(connection, method, (&written(request), request.body), request.limits).await
+        exchange::hold(connection, method, (&written(request), request.body), request.limits, request.budget)
+            .await
     }
 
     async fn address_of(&self, url: &Url) -> Result<IpAddr, RequestFailure> {
@@ -219,7 +222,8 @@ mod tests {
             kept.add(name.as_bytes(), value.as_bytes()).expect("a field");
         }
         let limits = AnswerLimits::within(1, 1);
-        let request = Request { method: "PUT", url: &url, route: &route, fields: &kept, body, limits };
+        let request =
+            Request { method: "PUT", url: &url, route: &route, fields: &kept, body, limits, budget: None };
         String::from_utf8(written(&request)).expect("ASCII")
     }
 

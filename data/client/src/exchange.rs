@@ -1,5 +1,7 @@
 //! One request and its response over one connection.
 
+use std::fmt;
+
 use weir_http::{BodySize, Method};
 use weir_mux::{BodyFlow, FlowState, HeadOptions, Message, ReadHead, StreamConnector};
 use weir_net::{Connection, SendOutcome, shortage};
@@ -27,16 +29,23 @@ impl AnswerLimits {
     }
 }
 
+/// Memory that several requests share.
+pub trait ByteBudget: fmt::Debug {
+    /// Takes so many bytes more. False if they are not to be had.
+    fn grow(&self, bytes: usize) -> bool;
+}
+
 /// Sends a request, its head and its body, and reads the response.
 pub(crate) async fn hold(
     connection: Connection,
     method: Method,
     (request_head, request_body): (&[u8], &[u8]),
     limits: AnswerLimits,
+    budget: Option<&dyn ByteBudget>,
 ) -> Result<HttpAnswer, RequestFailure> {
     let deadline = now().after(limits.timeout_ms);
-    let mut exchange =
-        ClientStream { connector: StreamConnector::own(connection), limits, deadline, interim: 0 };
+    let connector = StreamConnector::own(connection);
+    let mut exchange = ClientStream { connector, limits, budget, deadline, interim: 0 };
     let mut head = Message::new(MOST_FIELDS);
     if !exchange.send(request_head, &mut head).await? && !exchange.send(request_body, &mut head).await? {
         exchange.read_head(&mut head).await?;
@@ -52,15 +61,16 @@ pub(crate) async fn hold(
     Ok(HttpAnswer { head, body })
 }
 
-struct ClientStream {
+struct ClientStream<'r> {
     connector: StreamConnector,
     limits: AnswerLimits,
+    budget: Option<&'r dyn ByteBudget>,
     deadline: Tick,
     /// Interim responses so far.
     interim: usize,
 }
 
-impl ClientStream {
+impl ClientStream<'_> {
     /// Sends bytes of the request. True once the head of the response is there. The rest is not sent then.
     async fn send(&mut self, mut bytes: &[u8], head: &mut Message) -> Result<bool, RequestFailure> {
         loop {
@@ -124,14 +134,15 @@ impl ClientStream {
 
     /// Reads the body, which is whole only without an error.
     async fn read_body(&mut self, mut flow: BodyFlow, body: &mut Vec<u8>) -> Result<(), RequestFailure> {
-        let limit = self.limits.bytes;
+        let (limit, budget) = (self.limits.bytes, self.budget);
+        let admits = |bytes| budget.is_none_or(|budget| budget.grow(bytes));
         let mut refused = None;
         loop {
             let before = body.len();
             let state = flow.read(&mut self.connector, &mut |piece| {
                 if limit - body.len() < piece.len() {
                     refused = Some(RequestFailure::TooLarge);
-                } else if !shortage::make_room(body, piece.len()) {
+                } else if !admits(piece.len()) || !shortage::make_room(body, piece.len()) {
                     refused = Some(RequestFailure::NoMemory);
                 }
                 if refused.is_none() {

@@ -19,6 +19,6 @@ mod url;
 
 pub use answer::{HttpAnswer, RequestFailure};
 pub use client::{Client, ClientSettings, HostResolution, Request, RequestOutcome, RequestRoute};
-pub use exchange::AnswerLimits;
+pub use exchange::{AnswerLimits, ByteBudget};
 pub use fields::{InvalidField, RequestFields};
 pub use url::{Url, UrlFault};

@@ -30,13 +30,14 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use weir_config::scripts::ModuleKind;
-use weir_lua::{CallEnd, Function, LuaCall, LuaReference, LuaStack, LuaState, MemoryBudget, Misuse};
+use weir_lua::{CallEnd, Function, LuaCall, LuaReference, LuaStack, LuaState, Misuse};
 use weir_model::ScriptSettings;
 
 pub(crate) use self::core::print_message;
 pub(crate) use applet::{push_http, push_tcp};
 pub(crate) use values::{push_arguments, push_value, read_result};
 
+use crate::held::ScriptMemory;
 use crate::logger::ScriptLogger;
 use crate::network::SharedNetwork;
 use crate::resources::ScriptResources;
@@ -56,7 +57,7 @@ pub(crate) fn new_state(
     settings: &ScriptSettings,
     resources: &Arc<ScriptResources>,
     logger: &Arc<ScriptLogger>,
-    memory: &Arc<MemoryBudget>,
+    memory: &ScriptMemory,
     network: &SharedNetwork,
 ) -> Result<ScriptState, String> {
     let world = World {
@@ -65,6 +66,7 @@ pub(crate) fn new_state(
         resources: Arc::clone(resources),
         logger: Arc::clone(logger),
         network: Arc::clone(network),
+        held: Arc::clone(&memory.held),
         registry: Default::default(),
         classes: Default::default(),
         private: Default::default(),
@@ -78,7 +80,7 @@ pub(crate) fn new_state(
         fetch_names: resources.registry.fetches().iter().map(|decl| decl.name).collect(),
         converter_names: weir_expr::converters::all().iter().map(|row| row.name).collect(),
     };
-    let mut state = LuaState::new(world, Arc::clone(memory)).map_err(|error| error.to_string())?;
+    let mut state = LuaState::new(world, Arc::clone(&memory.states)).map_err(|error| error.to_string())?;
     for library in ["base", "coroutine"].into_iter().chain(settings.libraries.iter().copied()) {
         state.open_library(library);
     }

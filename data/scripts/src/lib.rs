@@ -16,6 +16,7 @@
 mod api;
 mod calls;
 mod channel;
+mod held;
 mod logger;
 mod network;
 mod private;

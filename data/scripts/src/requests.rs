@@ -5,12 +5,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_client::{
-    AnswerLimits, Client, HttpAnswer, Request, RequestFailure, RequestFields, RequestRoute, Url,
+    AnswerLimits, ByteBudget, Client, HttpAnswer, Request, RequestFailure, RequestFields, RequestRoute, Url,
 };
 use weir_http::pages::BuiltInResponse;
 use weir_lua::{LuaStack, Misuse};
 use weir_sched::{Class, TaskKey, Tick, WorkKind};
 
+use crate::held::HeldBytes;
 use crate::wait::{ScriptJob, ScriptReply};
 
 /// A request of a script that was not sent yet.
@@ -27,7 +28,7 @@ pub(crate) struct ScriptRequest {
 /// Sends a request, and waits for its response.
 pub(crate) struct RequestJob {
     /// The client and the request, until the task runs.
-    to_send: Option<(Arc<Client>, ScriptRequest)>,
+    to_send: Option<(Arc<Client>, ScriptRequest, HeldBytes)>,
     outcome: Arc<OutcomeSlot>,
     task: TaskKey,
     limit: usize,
@@ -37,20 +38,26 @@ pub(crate) struct RequestJob {
 type OutcomeSlot = Mutex<Option<Result<ScriptReply, RequestFailure>>>;
 
 impl RequestJob {
-    pub(crate) fn new(client: Arc<Client>, request: ScriptRequest) -> Self {
+    pub(crate) fn new(client: Arc<Client>, request: ScriptRequest, held: HeldBytes) -> Self {
         let limit = request.limits.bytes;
-        RequestJob { to_send: Some((client, request)), outcome: Arc::default(), task: TaskKey::NONE, limit }
+        RequestJob {
+            to_send: Some((client, request, held)),
+            outcome: Arc::default(),
+            task: TaskKey::NONE,
+            limit,
+        }
     }
 }
 
 impl ScriptJob for RequestJob {
     fn advance(&mut self) -> Option<Tick> {
-        if let Some((client, request)) = self.to_send.take() {
+        if let Some((client, request, held)) = self.to_send.take() {
             let reporter =
                 ResponseReporter { slot: Arc::clone(&self.outcome), waiter: weir_sched::current() };
             self.task = weir_sched::spawn(&REQUEST, Class::Normal, async move {
                 let ScriptRequest { method, url, route, fields, body, limits } = &request;
-                let request = Request { method, url, route, fields, body, limits: *limits };
+                let budget: Option<&dyn ByteBudget> = Some(&held);
+                let request = Request { method, url, route, fields, body, limits: *limits, budget };
                 let outcome = client.send(&request).await;
                 reporter.report(outcome.answer.map(reply_of));
             });

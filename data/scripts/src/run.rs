@@ -10,6 +10,7 @@ use weir_sched::{Class, Tick, WorkKind};
 
 use crate::api;
 use crate::channel::ChannelCall;
+use crate::held::HeldBytes;
 use crate::registry::FunctionKind;
 use crate::scripts::{Entry, Place, ScriptFailure, Scripts};
 use crate::sockets;
@@ -143,6 +144,8 @@ pub struct ScriptRun {
     is_long: bool,
     /// How many sockets it made, without those that it closed.
     open_sockets: i64,
+    /// The bytes of its client that were not given yet.
+    held: HeldBytes,
 }
 
 impl ScriptRun {
@@ -190,7 +193,7 @@ impl ScriptRun {
             FunctionKind::HttpService | FunctionKind::TcpService => settings.service,
             _ => settings.session,
         };
-        let scripts = Arc::clone(scripts);
+        let (scripts, held) = (Arc::clone(scripts), scripts.held_bytes());
         ScriptRun {
             scripts,
             place,
@@ -204,6 +207,7 @@ impl ScriptRun {
             computed: Duration::ZERO,
             limit,
             is_long: false,
+            held,
             open_sockets: 0,
         }
     }
@@ -284,6 +288,11 @@ impl ScriptRun {
         self.settlement = Some(Settlement::Count(count));
     }
 
+    /// Counts the bytes of its client that are held for it. False if those of all runs would be too many.
+    pub fn holds(&mut self, bytes: usize) -> bool {
+        self.held.grow_to(bytes)
+    }
+
     /// The response of the service began.
     pub fn began(&mut self) {
         self.settlement = Some(Settlement::Nothing);
@@ -311,6 +320,7 @@ impl ScriptRun {
         };
         if let Some(settlement) = self.settlement.take() {
             state.settle(coroutine, |stack| settlement.push(stack));
+            self.held.release();
         }
         let left = self.limit.map(|limit| limit.saturating_sub(self.computed));
         let bounds = self.scripts.bounds(self.place, left, self.is_long);

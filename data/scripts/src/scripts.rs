@@ -13,6 +13,7 @@ use weir_model::ScriptSettings;
 use weir_sched::{Class, WorkKind};
 
 use crate::api;
+use crate::held::{HeldBytes, ScriptMemory};
 use crate::logger::ScriptLogger;
 use crate::network::{ScriptNetwork, SharedNetwork};
 use crate::process::ScriptProcess;
@@ -26,8 +27,7 @@ use crate::world::{NewTask, ScriptState};
 #[derive(Debug)]
 pub struct Scripts {
     resources: Arc<ScriptResources>,
-    /// The memory of all states (`tune.lua.maxmem`).
-    memory: Arc<MemoryBudget>,
+    memory: ScriptMemory,
     network: SharedNetwork,
     started: OnceLock<Started>,
     logger: Arc<ScriptLogger>,
@@ -181,7 +181,10 @@ impl Scripts {
     pub fn new(resources: ScriptResources, workers: usize) -> Self {
         Scripts {
             resources: Arc::new(resources),
-            memory: Arc::new(MemoryBudget::unlimited()),
+            memory: ScriptMemory {
+                states: Arc::new(MemoryBudget::unlimited()),
+                held: Arc::new(MemoryBudget::new(MOST_HELD)),
+            },
             network: SharedNetwork::default(),
             started: OnceLock::new(),
             logger: Arc::default(),
@@ -202,7 +205,8 @@ impl Scripts {
     /// The message of a script that failed.
     pub fn start(&self, settings: &ScriptSettings, workers: usize) -> Result<(), String> {
         let _ = self.started.set(Started { settings: settings.clone(), workers });
-        self.memory.set_limit(memory_of(settings));
+        self.memory.states.set_limit(memory_of(settings));
+        self.memory.held.set_limit(memory_of(settings).min(MOST_HELD));
         if self.is_empty() {
             return Ok(());
         }
@@ -265,6 +269,11 @@ impl Scripts {
 
     fn started(&self) -> &Started {
         self.started.get_or_init(Started::default)
+    }
+
+    /// A share of the bytes that wait for scripts, empty so far.
+    pub(crate) fn held_bytes(&self) -> HeldBytes {
+        HeldBytes::new(Arc::clone(&self.memory.held))
     }
 
     pub(crate) fn settings(&self) -> &ScriptSettings {
@@ -529,7 +538,8 @@ impl ScriptHost for Scripts {
             (true, Some(cell)) => (cell, 1),
             _ => (&self.shared, 0),
         };
-        self.memory.set_limit(memory_of(settings));
+        self.memory.states.set_limit(memory_of(settings));
+        self.memory.held.set_limit(memory_of(settings).min(MOST_HELD));
         self.ensure(cell, thread, &loading.paths, settings)?;
         run_file(cell, script.path, script.text, script.arguments)?;
         if script.per_thread {
@@ -573,6 +583,8 @@ static COLLECTION: WorkKind = WorkKind::new("Lua collection");
 /// How long the sockets of a run that has ended stay open, in milliseconds, unless something else collects them. Often enough for descriptors, and rare
 /// enough for a large state.
 const COLLECTION_DELAY_MS: u64 = 1_000;
+/// The most bytes of peers that wait for all scripts, if `tune.lua.maxmem` does not say less.
+const MOST_HELD: usize = 256 << 20;
 /// The least slice in the shared state.
 const LEAST_SLICE: u32 = 500;
 
@@ -626,12 +638,11 @@ mod tests {
             [scripts.slice(own, false), scripts.slice(own, true)]
         };
         let tick = |or_instructions| RunSlice::Tick { or_instructions };
-        assert_eq!(slice(None, 1, None), [tick(10_000); 2]);
-        for (workers, instructions) in [(2, 5_000), (4, 2_500), (20, 500), (64, 500)] {
+        for (workers, instructions) in [(1, 10_000), (2, 5_000), (4, 2_500), (20, 500), (64, 500)] {
             let expected = [tick(instructions), RunSlice::Instructions(instructions)];
             assert_eq!(slice(None, workers, None), expected, "{workers}");
         }
-        assert_eq!(slice(None, 64, Some(0)), [tick(10_000); 2]);
+        assert_eq!(slice(None, 64, Some(0)), [tick(10_000), RunSlice::Instructions(10_000)]);
         assert_eq!(slice(Some(300), 64, None), [RunSlice::Instructions(300); 2]);
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use weir_expr::Expr;
 use weir_expr::pattern::PatternIndex;
 use weir_expr::pattern::regex::Regex;
-use weir_lua::{LuaHost, LuaReference, LuaState};
+use weir_lua::{LuaHost, LuaReference, LuaState, MemoryBudget};
 use weir_model::ScriptSettings;
 
 use crate::logger::ScriptLogger;
@@ -35,6 +35,8 @@ pub(crate) struct World {
     pub resources: Arc<ScriptResources>,
     pub logger: Arc<ScriptLogger>,
     pub network: SharedNetwork,
+    /// The memory of the bytes of peers that wait for scripts.
+    pub held: Arc<MemoryBudget>,
     pub registry: FunctionRegistry,
     pub classes: OnceCell<Classes>,
     pub private: PrivateData,

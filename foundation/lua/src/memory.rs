@@ -46,7 +46,7 @@ impl MemoryBudget {
     }
 
     /// Takes bytes. False if that would exceed the limit.
-    fn take(&self, bytes: usize) -> bool {
+    pub fn take(&self, bytes: usize) -> bool {
         let limit = self.limit.load(Ordering::Relaxed);
         let admit = |taken: usize| taken.checked_add(bytes).filter(|sum| *sum <= limit);
         self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, admit).is_ok()
@@ -56,7 +56,8 @@ impl MemoryBudget {
         self.taken.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    fn give_back(&self, bytes: usize) {
+    /// Gives back bytes that were taken.
+    pub fn give_back(&self, bytes: usize) {
         self.taken.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
@@ -72,6 +73,8 @@ pub(crate) struct Memory {
     enforced: Cell<bool>,
     /// Whether memory was taken while the limit did not apply.
     is_forced: Cell<bool>,
+    /// Whether memory was refused: the garbage of the run that failed has to go.
+    is_short: Cell<bool>,
 }
 
 impl Memory {
@@ -82,6 +85,7 @@ impl Memory {
             taken: Cell::new(0),
             enforced: Cell::new(false),
             is_forced: Cell::new(false),
+            is_short: Cell::new(false),
         }
     }
 
@@ -92,7 +96,22 @@ impl Memory {
 
     /// Whether memory was taken beyond the limit, while it did not apply, since the last call.
     pub(crate) fn has_exceeded(&self) -> bool {
-        self.is_forced.take() && self.budget.is_exceeded()
+        self.is_forced.take() && self.is_beyond()
+    }
+
+    /// Whether all states use more than the limit.
+    pub(crate) fn is_beyond(&self) -> bool {
+        self.budget.is_exceeded()
+    }
+
+    /// Notes that a run failed for lack of memory.
+    pub(crate) fn note_shortage(&self) {
+        self.is_short.set(true);
+    }
+
+    /// Whether a run failed for lack of memory since the last call.
+    pub(crate) fn take_shortage(&self) -> bool {
+        self.is_short.take()
     }
 
     /// Sets whether the limit applies. Returns whether it did.
@@ -114,7 +133,10 @@ impl Memory {
             true => batch,
             // The last bytes of the budget are taken one by one.
             false if self.budget.take(missing) => missing,
-            false if self.enforced.get() => return false,
+            false if self.enforced.get() => {
+                self.is_short.set(true);
+                return false;
+            }
             false => {
                 self.budget.take_always(missing);
                 self.is_forced.set(true);

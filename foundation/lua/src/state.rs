@@ -172,6 +172,7 @@ impl<H: LuaHost> LuaState<H> {
             status => Err(self.take_error(raw, status, true)),
         };
         raw.set_top(base);
+        self.collect_after_shortage(bounds);
         ended
     }
 
@@ -229,6 +230,13 @@ impl<H: LuaHost> LuaState<H> {
     /// Bytes that the state uses.
     pub fn memory_used(&self) -> usize {
         self.shared().limits.memory.used()
+    }
+
+    /// Collects the garbage of a run that failed for lack of memory. Lua alone would wait until there is twice as much.
+    pub(crate) fn collect_after_shortage(&mut self, bounds: RunBounds) {
+        if self.shared().limits.memory.take_shortage() {
+            self.collect(bounds);
+        }
     }
 
     /// Collects everything that is not used. Finalizers of the script run, without a target, within `bounds`.

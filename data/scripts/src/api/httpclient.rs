@@ -7,6 +7,7 @@ use weir_lua::{LuaKind, LuaStack, Misuse};
 use weir_sys::Errno;
 
 use super::{ApiCall, ApiMember, ApiResult};
+use crate::held::HeldBytes;
 use crate::network::{self, most_received};
 use crate::requests::{RequestJob, ScriptRequest, push_failure};
 use crate::wait::ScriptWait;
@@ -66,7 +67,8 @@ fn send(call: &ApiCall<'_>, function: &'static str, method: &'static str) -> Api
     let bytes = most_received(&call.host().settings);
     let limits = AnswerLimits { bytes, timeout_ms, is_idle_timeout: true, accepts_part: true };
     let request = ScriptRequest { method, url, route, fields, body, limits };
-    let end = call.wait(ScriptWait::Job(Box::new(RequestJob::new(client, request))))?;
+    let held = HeldBytes::new(Arc::clone(&call.host().held));
+    let end = call.wait(ScriptWait::Job(Box::new(RequestJob::new(client, request, held))))?;
     call.numbers(1).set_first(USED);
     Ok(end)
 }

@@ -7,6 +7,7 @@ use mlua_sys as ffi;
 
 use super::LuaCall;
 use crate::failure::Misuse;
+use crate::memory::Memory;
 use crate::raw::RawState;
 use crate::shared::{LuaHost, Shared};
 
@@ -73,11 +74,20 @@ fn run<H: LuaHost>(raw: RawState) -> FrameExit {
         }
     };
     shared.limits.memory.enforce(was_enforced);
-    if was_enforced && shared.limits.memory.has_exceeded() {
+    let memory = &shared.limits.memory;
+    if was_enforced && memory.has_exceeded() && is_still_beyond(raw, memory) {
         push_text(raw, b"not enough memory");
         return FrameExit::Raise;
     }
     exit
+}
+
+/// Whether the states use too much although this one has collected its garbage.
+#[cold]
+fn is_still_beyond(raw: RawState, memory: &Memory) -> bool {
+    raw.collect();
+    memory.note_shortage();
+    memory.is_beyond()
 }
 
 /// Runs after a wait: the values above `context` are the results, or one text of an error.

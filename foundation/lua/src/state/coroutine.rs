@@ -142,6 +142,7 @@ impl<H: LuaHost> LuaState<H> {
         coroutine.raw.close_thread(self.raw);
         self.leave(outer);
         coroutine.raw.set_top(0);
+        self.collect_after_shortage(bounds);
         if self.spare.len() < MAX_SPARE {
             self.spare.push(Coroutine { pending: 0, settled: None, ..coroutine });
         } else {

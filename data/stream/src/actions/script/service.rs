@@ -312,6 +312,9 @@ impl ScriptService {
                     let advance = self.advance(stream)?;
                     let output = self.output.take();
                     body.add(&output.bytes);
+                    if body.is_exceeded {
+                        return Err(StreamError::error(500, By::Internal, During::Data));
+                    }
                     match advance {
                         ServiceEvent::Output if !output.has_ended => Ok(DriveStep::Wait(YIELD)),
                         ServiceEvent::Rest(waits) => Ok(DriveStep::Wait(waits)),
@@ -469,6 +472,10 @@ impl ScriptService {
             }
             ServiceKind::Tcp => read_bytes(stream, amount, &mut taken),
         };
+        if !self.run.holds(taken.len()) {
+            self.run.refuse("not enough memory");
+            return Ok(None);
+        }
         match state {
             FlowState::AwaitSource | FlowState::Yield | FlowState::AwaitSink if taken.len() > MOST_HELD => {
                 self.run.refuse("the client sent more than a script may read at once");
