@@ -52,7 +52,7 @@ end)""", "http-request use-service lua.read", global_lines=LIMIT)
     for thread in threads:
         thread.join()
     assert world.program.resident_kb() - before < 150_000
-    # What they held is free again.
+    # The memory of the bodies is free again.
     small = f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello".encode()
 
     def answers():
