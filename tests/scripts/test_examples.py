@@ -1,0 +1,314 @@
+"""The scripts of doc/examples/lua with real traffic, each in both ways to load a script. See tests/language/test_examples.py."""
+import base64
+import hashlib
+import hmac
+import json
+import os
+import re
+import socket
+import ssl
+import subprocess
+import time
+
+import pytest
+
+from language.test_examples import EXAMPLES, configuration, get, trusting, web_server
+from lib.origin import Origin, Server
+from lib.program import ask, free_port, log_socket, run, wait_until
+from lib.tls import Authority
+
+LUA = os.path.join(EXAMPLES, "lua")
+PLACE = "/etc/weir/lua/"
+
+
+@pytest.fixture(params=["lua-load", "lua-load-per-thread"])
+def example(request, binary, folder):
+    """Makes the configuration of an example, with the script of doc/examples/lua, in each way to load it. `weir lint` finds nothing in it."""
+    def configured(name, replaced):
+        text = configuration(folder, f"lua/{name}.cfg", {PLACE: LUA + "/", **replaced})
+        line = f"    lua-load-per-thread {LUA}/{name}.lua"
+        assert text.count(line) == 1, text
+        text = text.replace(line, line.replace("lua-load-per-thread", request.param)).replace("global\n", "global\n    nbthread 2\n", 1)
+        status, out, errors = run(binary, "lint", "-f", folder.file("lint.cfg", text))
+        assert status == 0, (out, errors)
+        return text
+    return configured
+
+
+def behind(port, *servers):
+    """The replacements of a frontend and of the servers behind it."""
+    return {"bind :8080": f"bind 127.0.0.1:{port}", **to(servers)}
+
+
+def to(servers):
+    """The replacements of servers."""
+    return {f"192.0.2.{11 + index}:8080": f"127.0.0.1:{server.port}" for index, server in enumerate(servers)}
+
+
+def two_apps():
+    """Two servers, and a function that returns the requests of a path which reached them."""
+    servers = web_server(), web_server()
+    return servers, lambda path: [request for server in servers for request in server.requests if request.path == path]
+
+
+def site(authority):
+    """A certificate with its key, which only its owner can read."""
+    path = authority.issue("one.example")
+    os.chmod(path, 0o600)
+    return path
+
+
+# Forward authentication.
+
+def decide(request):
+    """A service that knows one token."""
+    fields, status, body = "", "401 Unauthorized", "who are you?"
+    if request.field("authorization") == "Bearer good":
+        fields, status, body = "Remote-User: john\r\nRemote-Groups: admins\r\nX-Internal: 1\r\n", "200 OK", ""
+    elif request.field("cookie") == "a=1":
+        fields, status, body = "Location: https://login.example/\r\nSet-Cookie: a=2\r\n", "302 Found", ""
+    elif request.field("cookie") == "broken":
+        status, body = "500 Oops", "secret trace"
+    return f"HTTP/1.1 {status}\r\n{fields}Content-Length: {len(body)}\r\n\r\n{body}".encode()
+
+
+def test_forward_auth(folder, start, port, example):
+    """A permission is kept and has the service's names; refusals reach the client; without the service nothing passes."""
+    service, (apps, received) = Origin(decide), two_apps()
+    text = example("forward-auth", {**behind(port, *apps), "http://192.0.2.83:9000/": f"http://127.0.0.1:{service.port}/"})
+    start(text.replace("nbthread 2", "nbthread 1"), port)
+    assert get(port, "/a")[::2] == (401, "who are you?")
+    status, fields, _ = get(port, "/a", Cookie="a=1")
+    assert (status, fields["location"], fields["set-cookie"]) == (302, "https://login.example/", "a=2")
+    status, _, body = get(port, "/a", Cookie="broken")
+    assert status == 503 and "secret" not in body
+    assert not received("/a")
+    for _ in range(3):
+        assert get(port, "/a?b=c", Authorization="Bearer good", Remote_User="root", Remote_Email="root@example.com")[0] == 200
+    served = received("/a?b=c")
+    assert len(served) == 3 and {request.field("remote-user") for request in served} == {"john"}
+    assert b"root" not in served[0].head and b"x-internal" not in served[0].head.lower() and served[0].field("remote-groups") == "admins"
+    # Kept for the same request only.
+    asked = [request for request in service.requests if request.field("authorization") == "Bearer good"]
+    assert len(asked) == 1
+    assert [asked[0].field(f"x-forwarded-{name}") for name in ("method", "host", "uri", "for")] == ["GET", "one.example", "/a?b=c", "127.0.0.1"]
+    assert get(port, "/other", Authorization="Bearer good")[0] == 200
+    assert get(port, "/a?b=c", Authorization="Bearer goo")[0] == 401
+    service.cut()
+    assert get(port, "/new", Authorization="Bearer good")[0] == 503
+    # A kept permission ends.
+    assert wait_until(lambda: get(port, "/a?b=c", Authorization="Bearer good")[0] == 503, 8)
+
+
+# JSON web tokens.
+
+def text_of(data):
+    """Base64url without padding (RFC 7515)."""
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+class Issuer:
+    """Signs tokens with a key of its own."""
+
+    def __init__(self, folder):
+        self.private, self.public = os.path.join(folder.path, "issuer.key"), os.path.join(folder.path, "issuer.pem")
+        subprocess.run(["openssl", "genrsa", "-out", self.private, "2048"], check=True, capture_output=True)
+        subprocess.run(["openssl", "rsa", "-in", self.private, "-pubout", "-out", self.public], check=True, capture_output=True)
+        os.chmod(self.public, 0o644)
+
+    def token(self, alg="RS256", **changes):
+        """A valid token, except for these claims."""
+        claims = {"sub": "john", "scope": "read write", "iss": "https://login.example.com", "aud": "shop-api", "exp": int(time.time()) + 60, **changes}
+        claims = {name: value for name, value in claims.items() if value is not None}
+        signed = f"{text_of(json.dumps({'alg': alg}).encode())}.{text_of(json.dumps(claims).encode())}"
+        if alg == "RS256":
+            proof = subprocess.run(["openssl", "dgst", "-sha256", "-sign", self.private], input=signed.encode(), check=True, capture_output=True).stdout
+        elif alg == "HS256":
+            proof = hmac.digest(open(self.public, "rb").read(), signed.encode(), "sha256")
+        else:
+            proof = b""
+        return f"{signed}.{text_of(proof)}"
+
+
+def test_jwt(folder, start, port, example):
+    """Claims of valid tokens become headers, every fault has its reason."""
+    issuer, (apps, received) = Issuer(folder), two_apps()
+    start(example("jwt", {**behind(port, *apps), "/etc/weir/issuer.pem": issuer.public}), port)
+    good = issuer.token()
+    for token in (good, issuer.token(aud=["other", "shop-api"]), issuer.token(nbf=int(time.time()) - 5)):
+        answer = get(port, "/a", Authorization=f"Bearer {token}", X_User="root", X_Scope="all")
+        assert answer[0] == 200, answer
+    assert [(request.field("x-user"), request.field("x-scope")) for request in received("/a")] == [("john", "read write")] * 3
+    assert get(port, "/b", Authorization=f"Bearer {issuer.token(scope=None)}", X_Scope="all")[0] == 200
+    assert received("/b")[0].field("x-scope") is None
+    status, fields, body = get(port, "/bad")
+    assert (status, fields["www-authenticate"], body) == (401, 'bearer realm="api"', "no token\n")
+    now, middle = int(time.time()), len(good) // 2
+    for token, reason in ((good[:-8] + "AAAAAAAA", "invalid signature"), (good[:middle] + ("A" if good[middle] != "A" else "B") + good[middle + 1:], None),
+                          (issuer.token(alg="none"), "wrong algorithm"), (issuer.token(alg="HS256"), "wrong algorithm"), ("x", "wrong algorithm"),
+                          (issuer.token(exp=now - 60), "expired"), (issuer.token(exp=None), "expired"), (issuer.token(nbf=now + 99), "not valid yet"),
+                          (issuer.token(iss="https://evil.example"), "wrong issuer"), (issuer.token(aud="shop"), "wrong audience"),
+                          (issuer.token(aud=["shop-api-2"]), "wrong audience"), (issuer.token(sub="a\r\nx-admin: 1"), "invalid claim")):
+        status, fields, body = get(port, "/bad", Authorization=f"Bearer {token}")
+        assert status == 401 and (reason is None or body == f"{reason}\n"), (token, body)
+        assert f'error="invalid_token", error_description="{body.strip()}"' in fields["www-authenticate"]
+    with socket.create_connection(("127.0.0.1", port), 5) as client:
+        client.sendall(f"GET /bad HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {good}\r\nAuthorization: Bearer x\r\nConnection: close\r\n\r\n".encode())
+        assert client.recv(65536).startswith(b"HTTP/1.1 400 ")
+    assert not received("/bad")
+
+
+# Cross-origin requests.
+
+def test_cors(folder, start, port, example):
+    """Preflights are answered here; only listed origins are permitted, also on error pages; caches keep origins apart."""
+    apps, received = two_apps()
+    for app in apps:
+        app.answer = lambda request: (b"HTTP/1.1 200 OK\r\nAccess-Control-Allow-Origin: *\r\nVary: Accept\r\nContent-Length: 2\r\n\r\nok")
+    origins = folder.file("origins.map", "https://shop.example.com GET, POST\n")
+    start(example("cors", {**behind(port, *apps), "/etc/weir/origins.map": origins}), port)
+    shop = {"Origin": "https://shop.example.com"}
+    status, fields, _ = get(port, "/p", method="OPTIONS", Access_Control_Request_Method="POST", **shop)
+    assert status == 204 and fields["access-control-allow-origin"] == "https://shop.example.com" and fields["access-control-allow-methods"] == "get, post"
+    assert fields["access-control-max-age"] == "600" and not received("/p")
+    status, fields, _ = get(port, "/p", method="OPTIONS", Access_Control_Request_Method="POST", Origin="https://evil.example")
+    assert status == 204 and not [name for name in fields if name.startswith("access-control")] and not received("/p")
+    assert get(port, "/o", method="OPTIONS", **shop)[0] == 200 and len(received("/o")) == 1
+    raw = socket.create_connection(("127.0.0.1", port), 5)
+    with raw:
+        raw.sendall(b"GET /a HTTP/1.1\r\nHost: x\r\nOrigin: https://shop.example.com\r\nConnection: close\r\n\r\n")
+        answer = b"".join(iter(lambda: raw.recv(65536), b"")).decode().lower()
+    assert answer.count("access-control-allow-origin: ") == 1 and "access-control-allow-origin: https://shop.example.com\r\n" in answer
+    assert "vary: accept\r\n" in answer and "vary: origin\r\n" in answer
+    for fields in ({"Origin": "https://evil.example"}, {}):
+        _, fields, _ = get(port, "/a", **fields)
+        assert "access-control-allow-origin" not in fields and fields["vary"] == "origin"
+    for app in apps:
+        app.cut()
+    status, fields, _ = get(port, "/a", **shop)
+    assert status == 503 and fields["access-control-allow-origin"] == "https://shop.example.com"
+
+
+# The challenge for browsers.
+
+def solved(page):
+    """The cookie that the script of a page makes."""
+    ticket = re.search(r'ticket = "([^"]+)"', page)[1]
+    zeros = re.search(r'zeros = "(0+)"', page)[1]
+    return next(f"{ticket}.{n}" for n in range(1 << 20) if hashlib.sha256(f"{ticket}.{n}".encode()).hexdigest().startswith(zeros))
+
+
+def test_bot_challenge(binary, folder, start, example):
+    """Only the solution of its own ticket lets a client pass, for as long as it holds."""
+    (apps, received), plain, secure, authority = two_apps(), free_port(), free_port(), Authority(folder)
+    context = trusting(authority)
+    key = folder.file("challenge.key", base64.b64encode(os.urandom(32)).decode() + "\n")
+    changes = {**to(apps), "bind :80\n": f"bind 127.0.0.1:{plain}\n", "bind :443": f"bind 127.0.0.1:{secure}",
+               "/etc/weir/site.pem": site(authority), "/etc/weir/challenge.key": key}
+    start(example("bot-challenge", {**changes, ".key 3600": ".key 4"}), plain)
+    ask_page = lambda path="/a", agent="Browser/1", **fields: get(secure, path, context=context, User_Agent=agent, **fields)
+    assert get(plain, "/a")[0] == 301
+    status, fields, page = ask_page()
+    assert (status, fields["cache-control"]) == (403, "no-store") and "<script>" in page
+    cookie = solved(page)
+    assert ask_page(Cookie=f"a=b; challenge={cookie}")[0] == 200 and len(received("/a")) == 1
+    ends, signature, number = cookie.split(".")
+    other = "1" if signature[0] != "1" else "2"
+    for bad in (f"{int(ends) + 9}.{signature}.{number}", f"{ends}.{other}{signature[1:]}.{number}", f"{ends}.{signature}.{int(number) + 1}", "", "x", f"{ends}.{signature}",
+                f"{ends}.{signature}.{number}" + "0" * 100):
+        assert ask_page("/bad", Cookie=f"challenge={bad}")[0] == 403, bad
+    assert ask_page("/bad", agent="Other/2", Cookie=f"challenge={cookie}")[0] == 403
+    assert ask_page("/robots.txt")[0] == ask_page("/api/x")[0] == 200 and not received("/bad")
+    assert wait_until(lambda: ask_page(Cookie=f"challenge={cookie}")[0] == 403, 8)
+    code, out, errors = run(binary, "-c", "-f", folder.file("weir.cfg", open(os.path.join(folder.path, "weir.cfg")).read().replace(key, folder.file("short", "abc"))))
+    assert code == 1 and "at least 30 bytes" in out + errors
+
+
+# The ban list of an API.
+
+def test_ban_api(folder, start, port, example):
+    """The list of the API replaces the file's, and stays when the API fails or answers with something else."""
+    apps, _ = two_apps()
+    state = {"answer": b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n"}
+    api = Origin(lambda request: state["answer"])
+    text = example("ban-api", {**behind(port, *apps), "http://192.0.2.86:8080/banned 10": f"http://127.0.0.1:{api.port}/banned 0.2",
+                                             "/etc/weir/banned": folder.file("banned", "127.0.0.0/8\n")})
+    ok = lambda body, length=None: f"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {len(body) if length is None else length}\r\n\r\n{body}".encode()
+
+    def answered(answer):
+        """Waits until the API has given an answer twice: the first one has been used then."""
+        state["answer"], before = answer, len(api.requests)
+        assert wait_until(lambda: len(api.requests) >= before + 2, 8)
+
+    start(text, port)
+    assert get(port)[0] == 403
+    answered(ok("192.0.2.0/24\n2001:db8::1\n"))
+    assert get(port)[0] == 200
+    answered(ok("192.0.2.0/24\r\n127.0.0.1\r\n"))
+    assert get(port)[0] == 403
+    for bad in (b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", ok("192.0.2.1\n", 50), ok("<html>\n"), ok("/run/x\n"), ok("300.1.1.1\n"),
+                b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n192.0.2.1\n", None):
+        answered(bad)
+        assert get(port)[0] == 403, bad
+    answered(ok(""))
+    assert get(port)[0] == 200
+    # One thread asks.
+    assert len({request.connection for request in api.requests}) == len(api.requests)
+
+
+# JA4.
+
+def test_ja4(folder, start, port, example):
+    """The fingerprint is that of FoxIO's definition, reaches the application, and is denied by a map."""
+    (apps, received), authority = two_apps(), Authority(folder)
+    denied = folder.file("denied.map", "")
+    admin = os.path.join(folder.path, "s")
+    text = example("ja4", {"bind :8443": f"bind 127.0.0.1:{port}", "/etc/weir/site.pem": site(authority),
+                                            "/etc/weir/denied-clients.map": denied, **to(apps)})
+    start(text.replace("global\n", f"global\n    stats socket {admin} level admin\n", 1), port)
+    context = trusting(authority)
+    context.set_alpn_protocols(["http/1.1"])
+    hello = client_hello(context)
+    assert get(port, "/a", context=context, X_JA4="forged")[0] == 200
+    assert received("/a")[0].field("x-ja4") == ja4_of(hello) and b"forged" not in received("/a")[0].head
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    assert get(port, "/b", context=context)[0] == 200
+    second = received("/b")[0].field("x-ja4")
+    assert second == ja4_of(client_hello(context)) and second.startswith("t12d")
+    ask(admin, f"add map {denied} {second} scanner")
+    assert get(port, "/c", context=context)[0] == 403
+    assert get(port, "/d", context=trusting(authority))[0] == 200
+
+
+def client_hello(context):
+    """The bytes of the hello that a context sends, without the record's header."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    with pytest.raises(ssl.SSLWantReadError):
+        context.wrap_bio(incoming, outgoing, server_hostname="one.example").do_handshake()
+    return outgoing.read()[5:]
+
+
+def ja4_of(hello):
+    """The fingerprint of a hello that offers one protocol, computed from the bytes (RFC 8446, 4.1.2)."""
+    at = 38
+    at += 1 + hello[at]
+    size = int.from_bytes(hello[at:at + 2])
+    ciphers = [hello[i:i + 2].hex() for i in range(at + 2, at + 2 + size, 2)]
+    at += 2 + size
+    at += 1 + hello[at] + 2
+    extensions, protocol, versions, schemes = [], "00", [], []
+    while at < len(hello):
+        kind, size = int.from_bytes(hello[at:at + 2]), int.from_bytes(hello[at + 2:at + 4])
+        data, at = hello[at + 4:at + 4 + size], at + 4 + size
+        extensions.append(f"{kind:04x}")
+        if kind == 16:
+            protocol = chr(data[3]) + chr(data[2 + data[2]])
+        elif kind == 43:
+            versions = [int.from_bytes(data[i:i + 2]) for i in range(1, len(data), 2)]
+        elif kind == 13:
+            schemes = [data[i:i + 2].hex() for i in range(2, len(data), 2)]
+    version = {0x304: "13", 0x303: "12"}[max(versions or [int.from_bytes(hello[4:6])])]
+    short = lambda text: hashlib.sha256(text.encode()).hexdigest()[:12]
+    rest = ",".join(sorted(set(extensions) - {"0000", "0010"}))
+    return (f"t{version}{'d' if '0000' in extensions else 'i'}{len(ciphers):02}{len(extensions):02}{protocol}_{short(','.join(sorted(ciphers)))}"
+            f"_{short(rest + '_' + ','.join(schemes))}")
