@@ -8,14 +8,16 @@ import re
 import socket
 import ssl
 import subprocess
+import threading
 import time
 
 import pytest
 
 from language.test_examples import EXAMPLES, configuration, get, trusting, web_server
 from lib.origin import Origin, Server
-from lib.program import ask, free_port, log_socket, run, wait_until
+from lib.program import ask, free_port, run, wait_until
 from lib.tls import Authority
+from scripts.test_services import exchange
 
 LUA = os.path.join(EXAMPLES, "lua")
 PLACE = "/etc/weir/lua/"
@@ -312,3 +314,230 @@ def ja4_of(hello):
     rest = ",".join(sorted(set(extensions) - {"0000", "0010"}))
     return (f"t{version}{'d' if '0000' in extensions else 'i'}{len(ciphers):02}{len(extensions):02}{protocol}_{short(','.join(sorted(ciphers)))}"
             f"_{short(rest + '_' + ','.join(schemes))}")
+
+
+# The API for operators.
+
+def test_operator_api(binary, folder, start, port, example):
+    """Without its token nothing is shown or changed. Weights and states change, and wrong ones have a reason."""
+    (apps, received), operators, token = two_apps(), free_port(), os.urandom(32).hex()
+    path = folder.file("operator.token", token + "\n")
+    start(example("operator-api", {**behind(port, *apps), "bind 127.0.0.1:8404": f"bind 127.0.0.1:{operators}", "/etc/weir/operator.token": path}), port)
+
+    def call(method, path, body="", token=token):
+        answer = exchange(operators, f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n"
+                          f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
+        head, _, body = answer.partition("\r\n\r\n")
+        return int(head.split()[1]), json.loads(body) if body else None
+
+    def servers():
+        status, shown = call("GET", "/servers")
+        assert status == 200 and [backend["name"] for backend in shown["backends"]] == ["app"]
+        return {server["name"]: (server["address"], server["state"], server["weight"]) for server in shown["backends"][0]["servers"]}
+
+    address = [f"127.0.0.1:{app.port}" for app in apps]
+    assert wait_until(lambda: servers() == {"app1": (address[0], "UP", 1), "app2": (address[1], "UP", 1)}), servers()
+    for wrong in ("", token[:-1], token + "0", "x" * 64):
+        assert call("GET", "/servers", token=wrong) == (401, {"error": "wrong token"})
+        assert call("PUT", "/servers/app/app1/state", "maint", token=wrong)[0] == 401
+    assert call("PUT", "/servers/app/app1/weight", "7") == (200, {}) and servers()["app1"][2] == 7
+    assert call("PUT", "/servers/app/app2/state", "maint\n") == (200, {}) and servers()["app2"][1] == "MAINT"
+    for number in range(6):
+        assert get(port, f"/{number}")[2] == str(apps[0].port)
+    assert call("PUT", "/servers/app/app2/state", "ready") == (200, {})
+    assert wait_until(lambda: servers()["app2"][1] == "UP")
+    for method, path, body, status in (("PUT", "/servers/app/app1/weight", "257", 400), ("PUT", "/servers/app/app1/weight", "x", 400), ("PUT", "/servers/app/app1/weight", "", 400),
+                                       ("PUT", "/servers/app/app1/state", "set_addr", 400), ("PUT", "/servers/app/app1/state", "ready" * 1000, 400),
+                                       ("PUT", "/servers/app/none/state", "ready", 404), ("PUT", "/servers/none/app1/state", "ready", 404),
+                                       ("PUT", "/servers/app/app1/address", "ready", 404), ("GET", "/", "", 404), ("GET", "/servers/app/app1/state", "", 405),
+                                       ("DELETE", "/servers", "", 405)):
+        answer = call(method, path, body)
+        assert answer[0] == status and answer[1]["error"], (method, path, answer)
+    assert call("HEAD", "/servers") == (200, None)
+    assert servers()["app1"] == (address[0], "UP", 7)
+
+
+# SOCKS5.
+
+def test_socks5(binary, folder, start, port, example):
+    """Both directions flow at once to allowed networks; other requests get the reply of RFC 1928."""
+    echo, other, web = Server(echo_back), Server(echo_back), web_server(Origin(host="127.0.0.2"))
+    networks = folder.file("socks.map", f"127.0.0.1 {echo.port} 65535\n127.0.0.2/31 {web.port}\n::1 1\n")
+    start(example("socks5", {"bind :1080": f"bind 127.0.0.1:{port}", "192.168.0.0/16": "127.0.0.0/8", "/etc/weir/socks.map": networks}), port)
+
+    def talk(*parts, length):
+        with socket.create_connection(("127.0.0.1", port), 5) as client:
+            for part in parts:
+                client.sendall(part)
+                time.sleep(0.02)
+            answer = b""
+            while len(answer) < length and (more := client.recv(100)):
+                answer += more
+            return answer, client.recv(100)
+
+    local = socket.inet_aton("127.0.0.1")
+    wanted = lambda where: b"\5\1\0\1" + local + where.to_bytes(2)
+    for bad, reply in ((wanted(other.port), b"\2"), (b"\5\1\0\1\x0a\0\0\1\0\x50", b"\2"), (b"\5\2\0\1" + local + b"\0\1", b"\7"), (b"\5\1\0\3\3abc\0\x50", b"\x08"),
+                       (b"\5\1\0\4" + bytes(15) + b"\1\0\2", b"\2")):
+        assert talk(b"\5\1\0", bad, length=12) == (b"\5\0\5" + reply + b"\0\1" + bytes(6), b""), bad
+    assert talk(b"\5\1\2", length=2) == (b"\5\xff", b"")
+    assert talk(b"\4\1\0\1", length=1) == (b"", b"")
+    assert other.count == 0
+    # The parts of a request may come in pieces, or together with the first data.
+    for parts in ([bytes([byte]) for byte in b"\5\2\1\0" + wanted(echo.port)] + [b"data"], [b"\5\1\0" + wanted(echo.port) + b"data"]):
+        with socket.create_connection(("127.0.0.1", port), 5) as client:
+            for part in parts:
+                client.sendall(part)
+                time.sleep(0.01)
+            answer = b""
+            while not answer.endswith(b"data"):
+                more = client.recv(100)
+                assert more, answer
+                answer += more
+            assert answer == b"\5\0\5\0\0\1" + bytes(6) + b"data"
+            # More than all buffers hold: the directions do not wait for each other.
+            text = os.urandom(4 << 20)
+            sender = threading.Thread(target=client.sendall, args=(text,))
+            sender.start()
+            back = b""
+            while len(back) < len(text) and (more := client.recv(1 << 20)):
+                back += more
+            sender.join()
+            assert back == text
+            client.shutdown(socket.SHUT_WR)
+            assert client.recv(100) == b"bye"
+    for host, expected in (("127.0.0.2", (0, str(web.port).encode())), ("127.0.0.1", (97, b""))):
+        done = subprocess.run(["curl", "-s", "--socks5", f"127.0.0.1:{port}", f"http://{host}:{web.port}/"], capture_output=True, timeout=10)
+        assert (done.returncode, done.stdout) == expected, done
+
+
+def echo_back(connection):
+    """Echoes all bytes, and says goodbye at their end."""
+    while more := connection.recv(65536):
+        connection.sendall(more)
+    connection.sendall(b"bye")
+
+
+# Challenges of ACME.
+
+def test_acme(folder, start, example):
+    """Tokens of the folder are answered, also those that appear later; no path leads out of it; others are redirected."""
+    (apps, _), plain, secure, authority = two_apps(), free_port(), free_port(), Authority(folder)
+    context = trusting(authority)
+    place = os.path.join(folder.path, "challenges")
+    os.mkdir(place)
+    folder.file("secret", "secret")
+    os.mkdir(os.path.join(place, "sub"))
+    folder.file("challenges/long", "x" * 1025)
+    folder.file("challenges/a.b", "dot")
+    folder.file("challenges/sub/in", "in")
+    start(example("acme", {**to(apps), "bind :80\n": f"bind 127.0.0.1:{plain}\n", "bind :443": f"bind 127.0.0.1:{secure}", "/etc/weir/site.pem": site(authority),
+                           "/var/lib/acme/.well-known/acme-challenge\n": place + "\n"}), plain)
+    path = "/.well-known/acme-challenge/"
+    token = "LoqXcYV8q5ONbJQxbmR7SCTNo3tiAXDfowyjxAjEuX0"
+    assert get(plain, path + token)[0] == 404
+    folder.file(f"challenges/{token}", f"{token}.thumbprint")
+    for port, trusted in ((plain, None), (secure, context)):
+        assert get(port, path + token, context=trusted)[::2] == (200, f"{token}.thumbprint")
+    assert get(plain, path + token + "?a=b")[0] == 200
+    for bad in ("", "../secret", "..%2fsecret", "%2e%2e/secret", "sub/in", "sub/../../secret", "sub", "a.b", "long", "x" * 129, token + "%00", token + "/", "/" + place):
+        status, _, body = get(plain, path + bad)
+        assert (status, body) == (404, "no such challenge\n"), (bad, status, body)
+    assert get(plain, "/a")[0] == 301 and get(secure, "/a", context=context)[0] == 200
+    assert wait_until(lambda: get(plain, path + token)[0] == 429)
+
+
+# A registry of services.
+
+def consul(*servers, more=""):
+    """The answer of Consul for these addresses."""
+    return json.dumps([{"Node": {"Node": "caf\u00e9 \U0001F600", "Address": "192.0.2.200"}, "Checks": [{"Status": "passing", "Output": 'a "quoted"\n\\ text'}],
+                        "Service": {"ID": "app", "Address": address, "Port": port, "Weights": {"Passing": 1.5e0, "Warning": -1}, "Meta": None, "Tags": [], "On": True}}
+                       for address, port in servers])
+
+
+def test_registry(folder, start, port, example):
+    """Servers come and go with the answers, keep their slot, and stay when an answer is unusable."""
+    apps = [web_server() for _ in range(3)]
+    state = {"body": "[]", "status": "200 OK"}
+    registry = Origin(lambda request: f"HTTP/1.1 {state['status']}\r\nConnection: close\r\nContent-Length: {len(state['body'])}\r\n\r\n{state['body']}".encode())
+    admin = os.path.join(folder.path, "s")
+    text = example("registry", {"bind :8080": f"bind 127.0.0.1:{port}", "http://192.0.2.87:8500/v1/health/service/app?passing 5": f"http://127.0.0.1:{registry.port}/v1/app?passing 0.2",
+                                "192.0.2.11:8080 check": "127.0.0.1:1 check", "1-8": "1-3"})
+    start(text.replace("global\n", f"global\n    stats socket {admin} level admin\n", 1), port)
+
+    def answered(body, status="200 OK"):
+        """Waits until the script has used an answer of the registry."""
+        state["body"], state["status"], before = body, status, len(registry.requests)
+        assert wait_until(lambda: len(registry.requests) >= before + 2, 8)
+
+    address = lambda app: ("127.0.0.1", app.port)
+    served = lambda: {int(body) if status == 200 else status for status, _, body in (get(port) for _ in range(6))}
+    slots = lambda: {line.split()[3]: int(line.split()[18]) for line in ask(admin, "show servers state app").splitlines() if " app" in line and line[0] in "123456789"}
+    answered("[]")
+    assert served() == {503}
+    answered(consul(*map(address, apps[:2])))
+    assert wait_until(lambda: served() == {apps[0].port, apps[1].port}), served()
+    first = slots()
+    kept = next(name for name, number in first.items() if number == apps[1].port)
+    answered(consul(address(apps[2]), address(apps[1])))
+    assert wait_until(lambda: served() == {apps[1].port, apps[2].port})
+    assert slots()[kept] == apps[1].port
+    for body, status in (("", "500 No"), (consul(address(apps[0])), "503 No"), ("[]", "200 OK"), ("[", "200 OK"), ("{}", "200 OK"), ("[1]", "200 OK"), (consul(("/run/x", 1)), "200 OK"),
+                         (consul(("127.0.0.1", 0)), "200 OK"), (consul(("127.0.0.1", "1")), "200 OK"), (consul(address(apps[0])) + "x", "200 OK"), ("[" * 10000, "200 OK"),
+                         (consul(address(apps[0]))[:-1], "200 OK")):
+        answered(body, status)
+        assert served() == {apps[1].port, apps[2].port}, (body, status)
+    answered(consul(*map(address, apps)))
+    assert wait_until(lambda: served() == {app.port for app in apps})
+    registry.cut()
+    assert served() == {app.port for app in apps}
+
+
+DECODED = [
+    ('{"n": 7, "a": [1, -2.5, 1e3, true, false, null, "x"], "b": {}}', "1 -2.5 1000.0 true false nil x"), (r'{"n": 2, "a": ["\u00e9\ud83d\ude00\n\/\\\"", "\u007f"]}', "é😀\n/\\\" \x7f"),
+    *((f'{{"a": [{bad}]}}', None) for bad in ("01", "1.", ".5", "+1", "1e", "tru", "nul", "truex", "'a'", '"a', '"\\x"', '"\\ud800"', '"\\udc00"', '"\\u12"', '"\n"', "1,", ",1", "1 2", "{1:2}", '{"a" 1}')),
+    ("", None), ("{} x", None), ("[" * 51 + "]" * 51, None),
+]
+
+
+def test_the_decoder_of_json(folder, start, port):
+    """Values of all kinds, and texts that are not valid."""
+    cases = "".join(f"[==[{text}]==], " for text, _ in DECODED)
+    script = folder.file("cases.lua", f"""
+local json = require("json")
+core.register_service("cases", "http", function(applet)
+    local shown = {{}}
+    for _, text in ipairs {{ {cases} }} do
+        local value, reason = json.decode(text)
+        local parts = {{}}
+        for i = 1, value and value.n or 0 do parts[i] = tostring(value.a[i]) end
+        shown[#shown + 1] = value and table.concat(parts, " ") or "invalid" .. (reason:find(" expected at %d+$") and "" or reason)
+    end
+    applet:start_response()
+    applet:send(table.concat(shown, "\\1"))
+end)""")
+    start(f"""
+global
+    lua-prepend-path {LUA}/?.lua
+    tune.lua.bool-sample-conversion normal
+    lua-load {script}
+defaults
+    mode http
+    timeout connect 1s
+    timeout client 5s
+    timeout server 5s
+frontend f
+    bind 127.0.0.1:{port}
+    http-request use-service lua.cases
+""", port)
+    done = subprocess.run(["curl", "-s", f"http://127.0.0.1:{port}/"], capture_output=True, timeout=10)
+    assert done.stdout.decode().split("\1") == [expected or "invalid" for _, expected in DECODED]
+
+
+def test_every_example_has_a_test_and_a_script():
+    """The folder has no configuration without its script, and none without a test."""
+    source = open(__file__).read()
+    names = {name.removesuffix(".cfg") for name in os.listdir(LUA) if name.endswith(".cfg")}
+    assert len(names) == 10 and {name.removesuffix(".lua") for name in os.listdir(LUA) if name.endswith(".lua")} == names | {"json"}
+    assert [name for name in names if f'example("{name}"' not in source] == []
