@@ -484,7 +484,7 @@ def test_registry(folder, start, port, example):
     assert wait_until(lambda: served() == {apps[1].port, apps[2].port})
     assert slots()[kept] == apps[1].port
     for body, status in (("", "500 No"), (consul(address(apps[0])), "503 No"), ("[]", "200 OK"), ("[", "200 OK"), ("{}", "200 OK"), ("[1]", "200 OK"), (consul(("/run/x", 1)), "200 OK"),
-                         (consul(("127.0.0.1", 0)), "200 OK"), (consul(("127.0.0.1", "1")), "200 OK"), (consul(address(apps[0])) + "x", "200 OK"), ("[" * 10000, "200 OK"),
+                         (consul(("127.0.0.1", 0)), "200 OK"), (consul(("localhost", 80)), "200 OK"), (consul(("10.0.0.0/8", 80)), "200 OK"), (consul(("127.0.0.1", "1")), "200 OK"), (consul(address(apps[0])) + "x", "200 OK"), ("[" * 10000, "200 OK"),
                          (consul(address(apps[0]))[:-1], "200 OK")):
         answered(body, status)
         assert served() == {apps[1].port, apps[2].port}, (body, status)
@@ -536,7 +536,7 @@ frontend f
 
 
 def test_every_example_has_a_test_and_a_script():
-    """The folder has no configuration without its script, and none without a test."""
+    """Each configuration of the folder is tested, and has its script."""
     source = open(__file__).read()
     names = {name.removesuffix(".cfg") for name in os.listdir(LUA) if name.endswith(".cfg")}
     assert len(names) == 10 and {name.removesuffix(".lua") for name in os.listdir(LUA) if name.endswith(".lua")} == names | {"json"}

@@ -1,7 +1,7 @@
 -- Asks an authorization service about each request. Used by forward-auth.cfg.
 -- Arguments: the URL of the service, and the seconds for which a permission is kept.
 --
--- 200 permits the request. Any other answer of the service below 500 goes to the client. The rule behind the action denies all
+-- A status of 200 to 299 permits the request. Any other answer below 500 goes to the client. The rule behind the action denies all
 -- requests without a permission, so an error of this script or of the service lets nothing pass.
 
 local url, keep = ...
@@ -47,18 +47,18 @@ core.register_action("forward-auth", { "http-req" }, function(txn)
     }
     for _, name in ipairs(asked) do request[name] = values(headers, name) end
 
-    -- The key has everything that the service sees. No header contains a zero byte.
+    -- The key stands for everything that the service sees. No header contains a zero byte.
     local parts = { txn.sf:method(), txn.sf:req_fhdr("host"), txn.sf:pathq(), txn.sf:src() }
     for _, name in ipairs(asked) do
         parts[#parts + 1] = #request[name] .. "\0" .. table.concat(request[name], "\0")
     end
-    local key = table.concat(parts, "\0")
+    local key = txn.c:sha2(table.concat(parts, "\0"), "256")
 
     local permission = recall(key)
     if not permission then
         local response = core.httpclient():get{ url = url, headers = request, timeout = 2000 }
         if response.status >= 500 then return end
-        if response.status ~= 200 then
+        if response.status // 100 ~= 2 then
             local reply = {}
             for _, name in ipairs(refused) do reply[name] = values(response.headers, name) end
             txn:done{ status = response.status, headers = reply, body = response.body }

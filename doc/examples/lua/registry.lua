@@ -17,7 +17,8 @@ local function read(response)
     for _, entry in ipairs(list) do
         local service = type(entry) == "table" and entry.Service
         local address, port = type(service) == "table" and service.Address, type(service) == "table" and service.Port
-        if type(address) ~= "string" or not address:find("^[%x.:]+$") or not core.parse_addr(address) then return nil, "invalid address" end
+        -- core.parse_addr also takes networks, which have a slash.
+        if type(address) ~= "string" or address:find("/") or not core.parse_addr(address) then return nil, "invalid address" end
         if math.type(port) ~= "integer" or port < 1 or port > 65535 then return nil, "invalid port" end
         instances[address .. " " .. port] = true
     end
@@ -43,7 +44,9 @@ local function apply(instances)
         local slot = table.remove(free)
         if not slot then return "more instances than servers" end
         local address, port = instance:match("^(%S+) (%d+)$")
-        servers[slot]:set_addr(address, tonumber(port))
+        local message = servers[slot]:set_addr(address, tonumber(port))
+        -- The message is one of success or of failure. A server with its old address stays in maintenance.
+        if servers[slot]:get_addr() ~= address .. ":" .. port then return message end
         servers[slot]:set_ready()
         slots[slot] = instance
     end
