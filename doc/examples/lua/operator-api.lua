@@ -50,8 +50,6 @@ local function change(server, what, value)
         if not states[value] then return "ready, drain or maint expected" end
         server[states[value]](server)
     else
-        local number = tonumber(value:match("^(%d+)%%?$"))
-        if not number or number > 256 then return "a weight of 0 to 256, or a percentage, expected" end
         return server:set_weight(value)
     end
 end
