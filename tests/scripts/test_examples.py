@@ -220,6 +220,10 @@ def test_bot_challenge(binary, folder, start, example):
                 f"{ends}.{signature}.{number}" + "0" * 100):
         assert ask_page("/bad", Cookie=f"challenge={bad}")[0] == 403, bad
     assert ask_page("/bad", agent="Other/2", Cookie=f"challenge={cookie}")[0] == 403
+    # Nor does it hold for another address.
+    with context.wrap_socket(socket.create_connection(("127.0.0.1", secure), 5, ("127.0.0.2", 0)), server_hostname="one.example") as client:
+        client.sendall(f"GET /bad HTTP/1.1\r\nHost: x\r\nUser-Agent: Browser/1\r\nCookie: challenge={cookie}\r\n\r\n".encode())
+        assert client.recv(65536).startswith(b"HTTP/1.1 403 ")
     assert ask_page("/robots.txt")[0] == ask_page("/api/x")[0] == 200 and not received("/bad")
     assert wait_until(lambda: ask_page(Cookie=f"challenge={cookie}")[0] == 403, 8)
     code, out, errors = run(binary, "-c", "-f", folder.file("weir.cfg", open(os.path.join(folder.path, "weir.cfg")).read().replace(key, folder.file("short", "abc"))))
