@@ -41,7 +41,7 @@ local function is_valid(txn, cookie)
     -- A comparison that takes the same time for all wrong signatures.
     txn:set_var("txn.signature", sign(txn, ends))
     if not txn.c:secure_memcmp(signature, "txn.signature") then return false end
-    return txn.sc:hex(txn.c:sha2(cookie, "256")):sub(1, #zeros) == zeros
+    return txn.sc:hex(txn.c:sha2(cookie, 256)):sub(1, #zeros) == zeros
 end
 
 core.register_action("bot-challenge", { "http-req" }, function(txn)

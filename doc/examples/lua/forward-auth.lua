@@ -52,7 +52,7 @@ core.register_action("forward-auth", { "http-req" }, function(txn)
     for _, name in ipairs(asked) do
         parts[#parts + 1] = #request[name] .. "\0" .. table.concat(request[name], "\0")
     end
-    local key = txn.c:sha2(table.concat(parts, "\0"), "256")
+    local key = txn.c:sha2(table.concat(parts, "\0"), 256)
 
     local permission = recall(key)
     if not permission then

@@ -19,7 +19,7 @@ end
 -- The first 12 digits of a hash.
 local function short(txn, text)
     if text == "" then return "000000000000" end
-    return txn.sc:hex(txn.c:sha2(text, "256")):sub(1, 12):lower()
+    return txn.sc:hex(txn.c:sha2(text, 256)):sub(1, 12):lower()
 end
 
 local function highest(txn)

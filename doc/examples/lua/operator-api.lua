@@ -1,5 +1,5 @@
 -- A REST API for operators: the servers of all backends as JSON, and changes of their weight and state. Used by operator-api.cfg.
--- Argument: a file with the token that callers send as 'Authorization: Bearer TOKEN'.
+-- Argument: a file with the token, in hexadecimal digits, that callers send as 'Authorization: Bearer TOKEN'.
 --
 --   GET /servers                              the servers of all backends
 --   PUT /servers/BACKEND/SERVER/weight        the body is a weight: 0 to 256, or a percentage of the configured one such as 50%
@@ -9,7 +9,7 @@ local path = ...
 local file = assert(io.open(path))
 local token = file:read("a"):gsub("%s", "")
 file:close()
-assert(#token >= 32, path .. ": a token of at least 32 characters expected")
+assert(token:find("^%x+$") and #token >= 32, path .. ": a token of at least 32 hexadecimal digits expected")
 
 local states = { ready = "set_ready", drain = "set_drain", maint = "set_maint" }
 
@@ -57,7 +57,9 @@ end
 core.register_service("operator-api", "http", function(applet)
     -- A comparison that takes the same time for all wrong tokens.
     applet:set_var("txn.token", token)
-    if not applet.c:secure_memcmp(applet.sf:http_auth_bearer(), "txn.token") then return fail(applet, 401, "wrong token") end
+    local header = applet.headers["authorization"]
+    local given = header and header[0]:match("^[Bb]earer +(%x+)$") or ""
+    if not applet.c:secure_memcmp(given, "txn.token") then return fail(applet, 401, "wrong token") end
 
     if applet.path == "/servers" then
         if applet.method ~= "GET" and applet.method ~= "HEAD" then return fail(applet, 405, "GET expected") end

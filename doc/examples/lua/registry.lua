@@ -17,8 +17,8 @@ local function read(response)
     for _, entry in ipairs(list) do
         local service = type(entry) == "table" and entry.Service
         local address, port = type(service) == "table" and service.Address, type(service) == "table" and service.Port
-        -- core.parse_addr also takes networks, which have a slash.
-        if type(address) ~= "string" or address:find("/") or not core.parse_addr(address) then return nil, "invalid address" end
+        -- core.parse_addr also takes networks.
+        if type(address) ~= "string" or not address:find("^[%x.:]+$") or not core.parse_addr(address) then return nil, "invalid address" end
         if math.type(port) ~= "integer" or port < 1 or port > 65535 then return nil, "invalid port" end
         instances[address .. " " .. port] = true
     end
