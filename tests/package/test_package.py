@@ -61,6 +61,7 @@ def test_packaged_files_have_the_paths_and_modes_of_debian(binary, folder):
                        ("usr/share/bash-completion/completions/weir", 0o644), ("usr/share/zsh/vendor-completions/_weir", 0o644),
                        ("usr/share/fish/vendor_completions.d/weir.fish", 0o644),
                        ("usr/share/doc/weir/copyright", 0o644), ("usr/share/doc/weir/examples/web-site.cfg", 0o644),
+                       ("usr/share/doc/weir/examples/lua/jwt.lua", 0o644),
                        ("usr/share/doc/weir/grafana/weir.json", 0o644)):
         known = os.stat(system.at(name))
         assert (stat.S_IMODE(known.st_mode), known.st_uid) == (mode, 0), (name, oct(known.st_mode), known.st_uid)
