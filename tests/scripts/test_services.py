@@ -294,3 +294,59 @@ def test_the_log_names_the_service(world):
     assert wait_until(lambda: connects(world.port))
     world.ask()
     assert "201 <lua.hello> LR 0/0" in world.said()
+
+
+@pytest.mark.parametrize("loop", ['applet:send("")', "applet:getline()", "applet:try_receive()", "applet:receive(0)"])
+def test_a_service_that_never_waits_lets_others_pass(world, loop):
+    if world.haproxy:
+        pytest.skip("HAProxy ends the process by its watchdog, or the applet")
+    world.serve(f"""
+core.register_service("loop", "tcp", function(applet) while true do {loop} end end)""", "tcp-request inspect-delay 5s\n    tcp-request content use-service lua.loop", mode="tcp",
+                global_lines="tune.lua.service-timeout 1s")
+    with socket.create_connection(("127.0.0.1", world.port), 20) as client:
+        client.sendall(b"a\n")
+        client.shutdown(socket.SHUT_WR)
+        while client.recv(65536):
+            pass
+    said = world.said()
+    assert "Lua applet tcp '<lua.loop>'" in said and "stuck" not in said, said
+
+
+def test_bytes_of_a_late_read_are_taken_in_small_pieces(world):
+    if world.haproxy:
+        pytest.skip("HAProxy does not go on after the timeout")
+    world.serve("""
+core.register_service("sip", "tcp", function(applet)
+    applet:receive(30000000, 1000)
+    local count = 0
+    while applet:receive(1000) ~= "" do count = count + 1 end
+    applet:send(tostring(count))
+end)""", "tcp-request inspect-delay 5s\n    tcp-request content use-service lua.sip", mode="tcp", global_lines="tune.lua.service-timeout 20s")
+    with socket.create_connection(("127.0.0.1", world.port), 20) as client:
+        client.sendall(b"x" * 20_000_000)
+        time.sleep(1.2)
+        client.shutdown(socket.SHUT_WR)
+        assert b"".join(iter(lambda: client.recv(65536), b"")) == b"20000"
+
+
+def test_an_applet_belongs_to_its_stream(world):
+    if world.haproxy:
+        pytest.skip("undefined there")
+    world.serve("""
+core.register_service("keep", "http", function(applet)
+    local said = "none"
+    if kept then
+        local all = {}
+        for _, call in ipairs({ "send", "receive", "start_response", "getline", "set_status" }) do
+            local ok, message = pcall(kept[call], kept, call == "send" and "other" or 200)
+            all[#all + 1] = tostring(ok) .. (tostring(message):match("has ended") or "")
+        end
+        said = table.concat(all, " ")
+    end
+    kept = applet
+    applet:start_response()
+    applet:send(said)
+end)""", USE.format("keep"))
+    assert wait_until(lambda: ("false" + "has ended") in world.ask())
+    answer = world.ask()
+    assert "other" not in answer and "true" not in answer

@@ -59,3 +59,16 @@ def test_many_actions_that_compute_let_others_pass(world):
         client.close()
     # A tick of each of them would be 4 ms or more.
     assert sorted(times)[25] < 0.03, times
+
+
+def test_the_number_of_tasks_is_bounded(world):
+    if world.haproxy:
+        return
+    world.serve("""
+core.register_action("flood", {"http-req"}, function()
+    for _ = 1, 9000 do core.register_task(function() core.msleep(600000) end) end
+end)""", "http-request lua.flood if { path /flood }\n    http-request return status 200")
+    for _ in range(4):
+        assert world.ask("/flood").startswith("HTTP/1.1 200")
+    assert world.ask().startswith("HTTP/1.1 200")
+    assert "Lua task: [state-id" in (said := world.said()) and "too many tasks" in said

@@ -53,6 +53,8 @@ pub(crate) struct ScriptMemory {
     pub states: Arc<MemoryBudget>,
     /// Of the bytes of peers that wait for scripts.
     pub held: Arc<MemoryBudget>,
+    /// The tasks that run.
+    pub tasks: Arc<MemoryBudget>,
 }
 
 #[cfg(test)]

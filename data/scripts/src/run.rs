@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weir_config::scripts::ServiceKind;
 use weir_expr::ScriptName;
-use weir_lua::{Coroutine, LuaError, LuaKind, LuaStack, Misuse, Resumed};
+use weir_lua::{Coroutine, LuaError, LuaErrorKind, LuaKind, LuaStack, Misuse, Resumed};
 use weir_sched::{Class, Tick, WorkKind};
 
 use crate::api;
@@ -349,6 +349,17 @@ impl ScriptRun {
         stop
     }
 
+    /// Reports a failure before the run begins.
+    fn fail(&self, text: &str) {
+        let error = LuaError {
+            kind: LuaErrorKind::Runtime,
+            message: Some(text.to_owned()),
+            traceback: String::new(),
+        };
+        let failure = ScriptFailure::new(self.kind, self.name, self.place.thread(), &error);
+        self.scripts.report(None, self.kind, &failure);
+    }
+
     fn end(&mut self) {
         if let RunStage::Begun(coroutine) = std::mem::replace(&mut self.stage, RunStage::Over) {
             self.scripts.end(self.place, coroutine);
@@ -401,11 +412,20 @@ fn begin(
 /// Starts tasks of a state on this worker (`core.register_task`). `own` is the number of the worker's own state.
 pub(crate) fn start_tasks(scripts: &Arc<Scripts>, own: Option<usize>, tasks: Vec<NewTask>) {
     for task in tasks {
+        let place = scripts.task_places();
+        let has_place = place.grow_to(1);
         let mut run = ScriptRun::of_task(scripts, own, task);
+        if !has_place {
+            run.fail("too many tasks");
+            continue;
+        }
         weir_sched::spawn(&TASK, Class::Normal, async move {
             loop {
                 match run.step(None) {
-                    ScriptStep::Ended(_) => return,
+                    ScriptStep::Ended(_) => {
+                        drop(place);
+                        return;
+                    }
                     ScriptStep::Wait(at) => {
                         weir_sched::wait(at).await;
                     }

@@ -184,6 +184,7 @@ impl Scripts {
             memory: ScriptMemory {
                 states: Arc::new(MemoryBudget::unlimited()),
                 held: Arc::new(MemoryBudget::new(MOST_HELD)),
+                tasks: Arc::new(MemoryBudget::new(MOST_TASKS)),
             },
             network: SharedNetwork::default(),
             started: OnceLock::new(),
@@ -274,6 +275,11 @@ impl Scripts {
     /// A share of the bytes that wait for scripts, empty so far.
     pub(crate) fn held_bytes(&self) -> HeldBytes {
         HeldBytes::new(Arc::clone(&self.memory.held))
+    }
+
+    /// The places of tasks.
+    pub(crate) fn task_places(&self) -> HeldBytes {
+        HeldBytes::new(Arc::clone(&self.memory.tasks))
     }
 
     pub(crate) fn settings(&self) -> &ScriptSettings {
@@ -585,6 +591,8 @@ static COLLECTION: WorkKind = WorkKind::new("Lua collection");
 const COLLECTION_DELAY_MS: u64 = 1_000;
 /// The most bytes of peers that wait for all scripts, if `tune.lua.maxmem` does not say less.
 const MOST_HELD: usize = 256 << 20;
+/// The most tasks of scripts.
+const MOST_TASKS: usize = 20_000;
 /// The least slice in the shared state.
 const LEAST_SLICE: u32 = 500;
 

@@ -120,11 +120,11 @@ fn push_request_field(stack: &LuaStack<'_>, target: &mut dyn ScriptTarget, name:
     text.map_or_else(|| stack.push_nil(), |text| stack.push_bytes(text));
 }
 
-/// Checks the object in argument 1.
+/// Checks the object in argument 1: it belongs to the stream of the run.
 fn applet(call: &ApiCall<'_>) -> Result<(), Misuse> {
     let classes = call.host().classes();
     let found = call.object(1, classes.applet_http).or_else(|| call.object(1, classes.applet_tcp));
-    found.map(|_| ()).ok_or_else(|| call.wrong_kind(1, "Applet"))
+    on_stream(call, found.ok_or_else(|| call.wrong_kind(1, "Applet"))?, |_, _| Ok(()))
 }
 
 fn receive(call: &ApiCall<'_>, amount: ReceiveAmount) -> ApiResult {

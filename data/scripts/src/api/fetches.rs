@@ -7,7 +7,6 @@ use weir_expr::{
     EvaluationPoints, Expr, ExpressionScope, FetchResult, Location, SampleType, Value, Warnings,
 };
 use weir_lua::{Function, LuaKind, LuaReference, LuaStack, Misuse};
-use weir_syntax::NoFiles;
 
 use super::values::{push_text, push_value};
 use super::{ApiCall, ApiResult, on_stream};
@@ -124,8 +123,7 @@ fn with_scope<R>(world: &World, parse: impl FnOnce(&ExpressionScope<'_>) -> R) -
         token_keys: &resources.token_keys,
         variables: &resources.variables,
         acls: None,
-        // A script can use only the files that the configuration has loaded.
-        loader: &NoFiles,
+        loader: &*resources.files,
         points: EvaluationPoints::ALL,
         warnings: &warnings,
         at: &Location::new("Lua".into(), 0),

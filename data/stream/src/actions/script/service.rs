@@ -20,7 +20,7 @@ use weir_fingerprint::Canonical;
 use weir_http::{BodySize, status};
 use weir_model::{ActionFacts, RulesetKind};
 use weir_mux::{BodyFlow, BodyProducer, FlowState, LocalService, ProducerStep, StreamConnector};
-use weir_net::ReceiveOutcome;
+use weir_net::{ReceiveOutcome, shortage};
 use weir_sched::Tick;
 use weir_scripts::{ReceiveAmount, ScriptReply, ScriptResult, ScriptRun, ScriptStep};
 
@@ -98,8 +98,11 @@ struct ScriptService {
     pauses: bool,
     /// The script failed after it had sent something.
     has_failed: bool,
-    /// Bytes that were read for a call that timed out.
+    /// Bytes that were read for a call that timed out, and how many of them were taken since.
     held: Vec<u8>,
+    held_taken: usize,
+    /// How often the script has read nothing at the end.
+    reads_at_end: u32,
     /// How many bytes of the announced length are left. `None` if it was not announced.
     left: Option<u64>,
     /// The head of the response has left.
@@ -263,6 +266,8 @@ impl ScriptService {
             pauses: false,
             has_failed: false,
             held: Vec::new(),
+            held_taken: 0,
+            reads_at_end: 0,
             left: None,
             has_begun: false,
             is_bodyless: false,
@@ -367,7 +372,7 @@ impl ScriptService {
 
     /// Lets the script go on, until it has sent something, has ended, or waits.
     fn advance(&mut self, stream: &mut Stream) -> PhaseResult<ServiceEvent> {
-        loop {
+        for _ in 0..MOST_STEPS {
             if self.has_failed {
                 return Ok(ServiceEvent::Failed);
             }
@@ -397,6 +402,9 @@ impl ScriptService {
                 ScriptStep::Channel(..) => self.run.refuse("a service has no channels"),
             }
         }
+        // Its waits all ended at once. Others run before it goes on.
+        self.pauses = true;
+        Ok(self.rest(YIELD))
     }
 
     /// A rest of the script. Its output so far leaves first.
@@ -431,9 +439,11 @@ impl ScriptService {
     }
 
     fn begin_read(&mut self, amount: ReceiveAmount, until: Tick) {
-        let (mut taken, held) = (Vec::new(), std::mem::take(&mut self.held));
-        let count = take(amount, &mut taken, &held);
-        self.held = held[count..].to_vec();
+        let mut taken = Vec::new();
+        self.held_taken += take(amount, &mut taken, &self.held[self.held_taken..]);
+        if self.held_taken == self.held.len() {
+            (self.held, self.held_taken) = (Vec::new(), 0);
+        }
         self.wants = ClientWait::Bytes { amount, until, taken };
     }
 
@@ -472,7 +482,14 @@ impl ScriptService {
             }
             ServiceKind::Tcp => read_bytes(stream, amount, &mut taken),
         };
-        if !self.run.holds(taken.len()) {
+        if state == FlowState::Done && taken.is_empty() {
+            self.reads_at_end += 1;
+            if self.reads_at_end > MOST_READS_AT_END {
+                self.run.refuse("the client has ended, and the script goes on to read");
+                return Ok(None);
+            }
+        }
+        if !self.run.holds(taken.len() + self.held.len()) {
             self.run.refuse("not enough memory");
             return Ok(None);
         }
@@ -545,6 +562,10 @@ fn take(amount: ReceiveAmount, taken: &mut Vec<u8>, there: &[u8]) -> usize {
         ReceiveAmount::All if taken.len() > MOST_HELD => 0,
         ReceiveAmount::All | ReceiveAmount::There => there.len(),
     };
+    // Without memory, the bytes stay, and the budget of the scripts refuses the call.
+    if !shortage::make_room(taken, count) {
+        return 0;
+    }
     taken.extend_from_slice(&there[..count]);
     count
 }
@@ -569,5 +590,9 @@ const BEGUN: &str = "the response has begun already";
 const MOST_COLLECTED: usize = 1024 * 1024;
 /// A script goes on while no more than this waits for the client.
 const ENOUGH: usize = 16 * 1024;
+/// The most waits of a script that end at once before others run.
+const MOST_STEPS: u32 = 1_000;
+/// How often a script may read nothing at the end of its client: one that does not look would read for ever.
+const MOST_READS_AT_END: u32 = 1_000;
 /// How often one call receives before other tasks run.
 const ROUNDS: u32 = 16;
