@@ -64,7 +64,7 @@ for column, value in pairs({code}:get_stats()) do rows[#rows + 1] = column .. "=
 return table.concat(rows, "\\r\\n")""", f"{BACKEND}\nlisten l\n    option socket-stats\n    bind 127.0.0.1:{free_port()} name plain")
     # Counts of the frontend's own requests differ, and ages.
     moving = {"scur", "smax", "stot", "bin", "bout", "lastchg", "lastsess", "rate", "rate_max", "req_rate", "req_rate_max", "req_tot", "conn_rate", "conn_rate_max", "conn_tot",
-              "hrsp_2xx", "hrsp_4xx", "ereq", "h1req", "dcon", "comp_byp", "wrew", "downtime", "reqbin", "resbout", "h1_open_conns", "h1_total_connections", "h1_total_streams", "h1_open_streams",
+              "hrsp_2xx", "hrsp_4xx", "ereq", "h1req", "h1sess", "dcon", "comp_byp", "wrew", "downtime", "reqbin", "resbout", "h1_open_conns", "h1_total_connections", "h1_total_streams", "h1_open_streams",
               "h1_open_connections", "intercepted", "h1_bytes_in", "h1_bytes_out"}
     got = dict(line.split("=", 1) for line in body(world).split("\r\n"))
     expected = statistics(world, proxy, name)

@@ -66,7 +66,7 @@ impl FunctionRegistry {
         let key = (kind, weir_expr::expr::script::name_of(&full_name(name)));
         if self.functions.borrow_mut().insert(key, registered).is_some() {
             let text =
-                format!("a {} 'lua.{name}' is registered more than once; the last one counts", kind.noun());
+                format!("the {} 'lua.{name}' is registered more than once; the last one counts", kind.noun());
             self.repeated.borrow_mut().push(text);
         }
     }
