@@ -79,8 +79,9 @@ pub enum DescriptorRoom {
 /// Accepts from `listener` until `acceptor` is stopped. At most `batch` connections per scheduling round (`tune.maxaccept`).
 pub async fn accept<D: Acceptor>(listener: Descriptor, acceptor: D, batch: u32) {
     listener.set_owner(current());
-    // A socket that does not listen is one end of a pair over which connections are passed.
-    let passed = socket::is_listening(&listener) == Ok(false);
+    // A connected socket is one end of a pair over which connections are passed. A socket that neither listens nor is
+    // connected was paused before this task first ran.
+    let passed = socket::is_listening(&listener) == Ok(false) && socket::peer_address(&listener).is_ok();
     let (mut complained, mut requested) = (false, false);
     loop {
         let until = match acceptor.state() {
@@ -300,13 +301,19 @@ mod tests {
     }
 
     fn start() -> (u16, TaskKey) {
+        let (port, listener) = listener();
+        (port, spawn(listener))
+    }
+
+    fn spawn(listener: Descriptor) -> TaskKey {
+        weir_sched::spawn(&KIND, Class::Normal, accept(listener, Small(Arc::default()), 4))
+    }
+
+    fn listener() -> (u16, Descriptor) {
         let options = SocketOptions { backlog: 16, ..SocketOptions::default() };
         let any = Address::from((Ipv4Addr::LOCALHOST, 0));
         let opened = Opener::new().open(&Endpoint::Address(any), &options).expect("any port");
-        let listener = Descriptor::register(opened.socket).expect("a descriptor");
-        let acceptor = Small(Arc::default());
-        let task = weir_sched::spawn(&KIND, Class::Normal, accept(listener, acceptor, 4));
-        (opened.address.port(), task)
+        (opened.address.port(), Descriptor::register(opened.socket).expect("a descriptor"))
     }
 
     async fn until(mut what: impl FnMut() -> bool) {
@@ -361,6 +368,29 @@ mod tests {
             STATE.set(AcceptorState::Stopped);
             weir_sched::wake(task);
             until(|| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err()).await;
+            INSIDE.take();
+        })
+        .expect("a worker")
+        .expect("the test came to its end");
+    }
+
+    #[test]
+    fn a_socket_paused_before_its_task_first_runs_accepts_after_it_is_resumed() {
+        weir_sched::run(async {
+            let (_, listener) = listener();
+            let kernel = listener.as_fd().try_clone_to_owned().expect("a descriptor");
+            socket::shutdown_both(&kernel).expect("it listens");
+            STATE.set(AcceptorState::Paused);
+            let task = spawn(listener);
+            yield_now().await;
+            socket::listen(&kernel, 16).expect("any port");
+            STATE.set(AcceptorState::Open);
+            weir_sched::wake(task);
+            let port = socket::local_address(&kernel).expect("an address").port();
+            let _client = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("the kernel accepts");
+            until(|| inside() == 1).await;
+            STATE.set(AcceptorState::Stopped);
+            weir_sched::wake(task);
             INSIDE.take();
         })
         .expect("a worker")
