@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use weir_expr::{Args, FetchResult, ScriptName, Value};
+use weir_lua::LuaStack;
 
 use crate::api;
 use crate::registry::FunctionKind;
@@ -10,6 +11,7 @@ use crate::run::start_tasks;
 use crate::scripts::{Entry, ScriptFailure, Scripts};
 use crate::sockets;
 use crate::target::ScriptTarget;
+use crate::world::World;
 
 impl Scripts {
     /// Prepares a worker: its table of sockets, and the tasks that scripts registered before it ran.
@@ -26,33 +28,15 @@ impl Scripts {
         args: &Args,
         target: &mut (dyn ScriptTarget + 'static),
     ) -> FetchResult<'static> {
-        // An expression of a script does not run scripts: its own state is in use.
-        let Some(_entry) = Entry::new() else { return FetchResult::Missing };
-        let Some(place) = self.place(worker, FunctionKind::Fetch, name) else { return FetchResult::Missing };
         let number = target.number();
-        let mut state = self.hold(place);
-        let class = state.host().classes().txn;
-        let called = state.call(
-            place.function,
-            Some(&mut *target),
-            self.bounds(place, None, false),
-            |stack| {
+        let called = self.call(worker, (FunctionKind::Fetch, name), target, |world| {
+            let class = world.classes().txn;
+            move |stack| {
                 stack.push_object(class, number);
                 api::push_arguments(stack, args);
-            },
-            |results| api::read_result(results),
-        );
-        let tasks = state.host().take_tasks();
-        drop(state);
-        start_tasks(self, place.own, tasks);
-        match called {
-            Ok(value) => FetchResult::from(value),
-            Err(error) => {
-                let failure = ScriptFailure::new(FunctionKind::Fetch, Some(name), place.thread(), &error);
-                self.report(Some(target), FunctionKind::Fetch, &failure);
-                FetchResult::Missing
             }
-        }
+        });
+        FetchResult::from(called)
     }
 
     /// Evaluates a converter of a script.
@@ -64,30 +48,42 @@ impl Scripts {
         args: &Args,
         target: &mut (dyn ScriptTarget + 'static),
     ) -> Option<Value<'static>> {
+        self.call(worker, (FunctionKind::Converter, name), target, |world| {
+            let keeps = world.settings.keeps_booleans == Some(true);
+            move |stack| {
+                api::push_value(stack, &value, keeps);
+                api::push_arguments(stack, args);
+            }
+        })
+    }
+
+    /// Calls a function of an expression. `None` without a result, and on an error, which is reported.
+    fn call<F: FnOnce(&LuaStack<'_>)>(
+        self: &Arc<Self>,
+        worker: usize,
+        (kind, name): (FunctionKind, ScriptName),
+        target: &mut (dyn ScriptTarget + 'static),
+        arguments: impl FnOnce(&World) -> F,
+    ) -> Option<Value<'static>> {
+        // An expression of a script does not run scripts: its own state is in use.
         let _entry = Entry::new()?;
-        let place = self.place(worker, FunctionKind::Converter, name)?;
+        let place = self.place(worker, kind, name)?;
         let mut state = self.hold(place);
-        let keeps = state.host().settings.keeps_booleans == Some(true);
+        let arguments = arguments(state.host());
         let called = state.call(
             place.function,
             Some(&mut *target),
             self.bounds(place, None, false),
-            |stack| {
-                api::push_value(stack, &value, keeps);
-                api::push_arguments(stack, args);
-            },
+            arguments,
             |results| api::read_result(results),
         );
         let tasks = state.host().take_tasks();
         drop(state);
         start_tasks(self, place.own, tasks);
-        match called {
-            Ok(value) => value,
-            Err(error) => {
-                let failure = ScriptFailure::new(FunctionKind::Converter, Some(name), place.thread(), &error);
-                self.report(Some(target), FunctionKind::Converter, &failure);
-                None
-            }
-        }
+        called.unwrap_or_else(|error| {
+            let failure = ScriptFailure::new(kind, Some(name), place.thread(), &error);
+            self.report(Some(target), kind, &failure);
+            None
+        })
     }
 }
