@@ -6,6 +6,7 @@ use weir_client::{AnswerLimits, RequestFailure, RequestFields, RequestRoute, Url
 use weir_lua::{LuaKind, LuaStack, Misuse};
 use weir_sys::Errno;
 
+use super::values::strings_in_order;
 use super::{ApiCall, ApiMember, ApiResult};
 use crate::held::HeldBytes;
 use crate::network::{self, most_received};
@@ -137,15 +138,8 @@ fn read_fields(stack: &LuaStack<'_>, fields: &mut RequestFields) -> Result<(), M
             // HAProxy ignores it, too.
             return Ok(());
         }
-        let mut values = Vec::new();
-        stack.each_pair(-1, |stack| {
-            let position = stack.integer(-2).unwrap_or(0);
-            values.extend(stack.bytes(-1).map(|value| (position, value.to_vec())));
-            Ok::<(), Misuse>(())
-        })?;
-        values.sort();
-        values.iter().try_for_each(|(_, value)| {
-            fields.add(&name, value).map_err(|fault| {
+        strings_in_order(stack)?.try_for_each(|value| {
+            fields.add(&name, &value).map_err(|fault| {
                 let name = String::from_utf8_lossy(&name);
                 Misuse::text(format!("invalid parameter in 'headers', '{name}': {fault}"))
             })

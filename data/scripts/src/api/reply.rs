@@ -3,6 +3,7 @@
 use weir_http::status;
 use weir_lua::{LuaKind, LuaStack, Misuse};
 
+use super::values::strings_in_order;
 use super::{ApiCall, ApiMember, ApiResult};
 use crate::wait::ScriptReply;
 
@@ -166,12 +167,5 @@ fn read_header(stack: &LuaStack<'_>, reply: &mut ScriptReply) -> Result<(), Misu
     if stack.kind(-1) != LuaKind::Table {
         return stack.bytes(-1).map_or(Ok(()), &mut add);
     }
-    let mut values = Vec::new();
-    stack.each_pair(-1, |stack| {
-        let position = stack.integer(-2).unwrap_or(0);
-        values.extend(stack.bytes(-1).map(|value| (position, value.to_vec())));
-        Ok::<(), Misuse>(())
-    })?;
-    values.sort();
-    values.iter().try_for_each(|(_, value)| add(value))
+    strings_in_order(stack)?.try_for_each(|value| add(&value))
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use weir_expr::expr::script::argument_text;
 use weir_expr::{Args, SampleType, Value};
-use weir_lua::{LuaKind, LuaStack};
+use weir_lua::{LuaKind, LuaStack, Misuse};
 
 /// Pushes a value. Booleans become 0 and 1 unless `keeps_booleans` (`tune.lua.bool-sample-conversion`).
 pub(crate) fn push_value(stack: &LuaStack<'_>, value: &Value<'_>, keeps_booleans: bool) {
@@ -41,6 +41,20 @@ pub(crate) fn read_value(stack: &LuaStack<'_>, index: i32) -> Value<'static> {
 /// The last result of a function, as HAProxy takes it. `None` without results.
 pub(crate) fn read_result(results: &LuaStack<'_>) -> Option<Value<'static>> {
     (results.count() > 0).then(|| read_value(results, -1))
+}
+
+/// The strings of the table at the top, in the order of their numbers.
+pub(super) fn strings_in_order(
+    stack: &LuaStack<'_>,
+) -> Result<impl Iterator<Item = Vec<u8>> + use<>, Misuse> {
+    let mut values = Vec::new();
+    stack.each_pair(-1, |stack| {
+        let position = stack.integer(-2).unwrap_or(0);
+        values.extend(stack.bytes(-1).map(|value| (position, value.to_vec())));
+        Ok::<(), Misuse>(())
+    })?;
+    values.sort();
+    Ok(values.into_iter().map(|(_, value)| value))
 }
 
 /// Pushes the arguments of a script's fetch or converter.
