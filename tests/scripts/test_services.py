@@ -1,4 +1,5 @@
 """Services: scripts that answer in place of a server, of HTTP and of TCP."""
+import os
 import re
 import socket
 import subprocess
@@ -350,3 +351,21 @@ end)""", USE.format("keep"))
     assert wait_until(lambda: ("false" + "has ended") in world.ask())
     answer = world.ask()
     assert "other" not in answer and "true" not in answer
+
+
+def test_a_service_rests_while_a_filter_holds_its_output_back(world):
+    """The script has ended long before its output may leave."""
+    script = """core.register_service("s", "http", function(applet)
+        applet:set_status(200) applet:start_response() applet:send(string.rep("x", 30000)) end)"""
+    world.serve(script, "filter bwlim-out limit default-limit 20k default-period 1s\nhttp-request set-bandwidth-limit limit\nhttp-request use-service lua.s")
+    began, used = time.monotonic(), cpu_time(world.program.process.pid)
+    assert world.ask().count("x") == 30000
+    assert time.monotonic() - began > 0.4
+    assert world.haproxy or cpu_time(world.program.process.pid) - used < 0.3
+
+
+def cpu_time(pid):
+    """The CPU time of a process, in seconds."""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -349,7 +349,11 @@ impl ScriptService {
                     match flow {
                         FlowState::Done => return Ok(DriveStep::Done(())),
                         FlowState::Refused => return Err(Ending::new(By::Internal, During::Data)),
-                        FlowState::AwaitSource | FlowState::Withheld => {}
+                        FlowState::AwaitSource => {}
+                        // A filter holds the output back, so the script makes no more.
+                        FlowState::Withheld if !stream.client.is_broken() => {
+                            return Ok(DriveStep::Wait(Waits { withheld: true, ..Waits::default() }));
+                        }
                         FlowState::AwaitSink if !stream.client.is_broken() => {
                             return Ok(DriveStep::Wait(Waits { client_takes: true, ..Waits::default() }));
                         }
