@@ -24,9 +24,9 @@ use crate::trailers::Trailers;
 
 /// One filter on one direction of a stream. Each error ends the stream.
 pub trait Filter {
-    /// Called before a head is sent. True if the filter may change the body's length.
-    fn head(&mut self, _head: &mut Message, _context: &HeadContext<'_>) -> Result<bool, Failed> {
-        Ok(false)
+    /// Called before a head is sent. Returns how the filter will change the body's length.
+    fn head(&mut self, _head: &mut Message, _context: &HeadContext<'_>) -> Result<LengthChange, Failed> {
+        Ok(LengthChange::None)
     }
 
     /// Whether the filter ignores the body behind the head that it just got, with its trailers and its end. If all filters do, the body
@@ -62,6 +62,35 @@ pub trait Filter {
 
     /// Resets the filter's body state. The same body follows again after the same head, for another server.
     fn restart(&mut self) {}
+
+    /// Whether the filter needs its stream before it goes on. It gets nothing meanwhile, and then the rest: the same head again, no
+    /// bytes after payload, or another [`Filter::end`].
+    fn awaits_stream(&self) -> bool {
+        false
+    }
+
+    /// When the filter wants to be called without bytes, although it accepts more. [`Tick::NEVER`] for never.
+    fn wakes_at(&self) -> Tick {
+        Tick::NEVER
+    }
+}
+
+/// How a filter changes the length of a body.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LengthChange {
+    #[default]
+    None,
+    /// To one that is not known yet.
+    Unknown,
+    /// To this one.
+    To(u64),
+}
+
+impl LengthChange {
+    /// The change by both of two filters.
+    pub(crate) fn and(self, next: LengthChange) -> LengthChange {
+        if next == LengthChange::None { self } else { next }
+    }
 }
 
 /// The facts that a filter gets with a head.
@@ -74,6 +103,15 @@ pub struct HeadContext<'m> {
     /// Whether the message marks the end of the body. Otherwise the body ends with the connection, or is a tunnel.
     pub is_delimited: bool,
     pub now: Tick,
+}
+
+/// The progress of a head through the filters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadPassage {
+    /// It has passed all filters, which will change the body's length so.
+    Passed(LengthChange),
+    /// A filter needs the stream ([`Filter::awaits_stream`]). Pass the head again after that.
+    AwaitsStream,
 }
 
 /// A filter failed, so the message cannot continue.
@@ -156,6 +194,15 @@ pub struct FilterChain {
     limit: usize,
     /// The CPU time of this turn, as estimated by the filters.
     spent_us: u32,
+    /// The filters that the head has passed, while a later one needs the stream.
+    head: PassedHead,
+}
+
+/// How far a head has come.
+#[derive(Clone, Copy, Default)]
+struct PassedHead {
+    stages: usize,
+    length: LengthChange,
 }
 
 struct FilterStage {
@@ -168,6 +215,8 @@ struct FilterStage {
     puts_out_more: bool,
     /// The filter got bytes since the last [`Filter::idle`].
     is_fresh: bool,
+    /// The filter needed its stream when it was last called.
+    asked: bool,
     life: Life,
 }
 
@@ -188,13 +237,14 @@ impl FilterStage {
             until: Tick::NEVER,
             puts_out_more: false,
             is_fresh: false,
+            asked: false,
             life: Life::Payload,
         }
     }
 
     /// Whether the stage accepts no bytes now.
     fn is_stuck(&self) -> bool {
-        !self.until.is_never()
+        self.asked || !self.until.is_never()
     }
 
     fn begin(&mut self) {
@@ -202,6 +252,7 @@ impl FilterStage {
         self.until = Tick::NEVER;
         self.puts_out_more = false;
         self.is_fresh = false;
+        self.asked = false;
         self.life = Life::Payload;
     }
 }
@@ -209,7 +260,7 @@ impl FilterStage {
 impl FilterChain {
     /// A chain without filters. Each filter will get up to `limit` bytes per call.
     pub fn new(limit: usize) -> Self {
-        FilterChain { stages: Vec::new(), limit, spent_us: 0 }
+        FilterChain { stages: Vec::new(), limit, spent_us: 0, head: PassedHead::default() }
     }
 
     /// Adds a filter after the others.
@@ -225,6 +276,7 @@ impl FilterChain {
     /// Starts another body.
     pub fn begin(&mut self) {
         self.stages.iter_mut().for_each(FilterStage::begin);
+        self.head = PassedHead::default();
     }
 
     /// Begins to count the CPU time of the filters.
@@ -242,13 +294,36 @@ impl FilterChain {
         self.stages.iter_mut().for_each(|stage| stage.filter.restart());
     }
 
-    /// Passes the head to all filters. True if any of them may change the body's length.
-    pub fn head(&mut self, head: &mut Message, context: &HeadContext<'_>) -> Result<bool, Failed> {
-        let mut resizes = false;
-        for stage in &mut self.stages {
-            resizes |= stage.filter.head(head, context)?;
+    /// Passes the head to all filters, from the one that needed the stream on. `is_whole` for a message that ends with its head.
+    pub fn head(
+        &mut self,
+        head: &mut Message,
+        context: &HeadContext<'_>,
+        is_whole: bool,
+    ) -> Result<HeadPassage, Failed> {
+        let PassedHead { stages, mut length } = std::mem::take(&mut self.head);
+        for (at, stage) in self.stages.iter_mut().enumerate().skip(stages) {
+            let change = stage.filter.head(head, context)?;
+            if stage.filter.awaits_stream() {
+                self.head = PassedHead { stages: at, length };
+                return Ok(HeadPassage::AwaitsStream);
+            }
+            length = length.and(change);
         }
-        Ok(resizes)
+        if !is_whole {
+            return Ok(HeadPassage::Passed(length));
+        }
+        // Filters cannot add a body.
+        if !self.end(&mut Trailers::default(), context.now, &mut Vec::new())? && self.awaits_stream() {
+            self.head = PassedHead { stages: self.stages.len(), length };
+            return Ok(HeadPassage::AwaitsStream);
+        }
+        Ok(HeadPassage::Passed(LengthChange::None))
+    }
+
+    /// Whether a filter needs the stream.
+    pub fn awaits_stream(&self) -> bool {
+        self.stages.iter().any(|stage| stage.filter.awaits_stream())
     }
 
     /// Whether all filters ignore the body.
@@ -309,7 +384,9 @@ impl FilterChain {
                 let output = &mut FilterOutput::new(&mut added.0, limit);
                 let is_all = stage.filter.end(now, output)?;
                 self.spent_us = self.spent_us.saturating_add(output.spent_us);
-                goes_on(is_all, &added.0)?;
+                stage.asked = stage.filter.awaits_stream();
+                stage.until = if is_all { Tick::NEVER } else { stage.filter.wakes_at() };
+                goes_on(is_all || stage.is_stuck(), &added.0)?;
                 if is_all {
                     stage.life = Life::Ended;
                 }
@@ -324,7 +401,19 @@ impl FilterChain {
 
     /// When to call a filter again. [`Tick::NEVER`] if none holds bytes back. One that does stops all previous filters.
     pub fn wake_at(&self) -> Tick {
-        self.stages.iter().rev().find(|stage| stage.is_stuck()).map_or(Tick::NEVER, |stage| stage.until)
+        let stuck = self.stages.iter().rev().find(|stage| stage.is_stuck());
+        match stuck {
+            // The stream is done with it.
+            Some(stage) if stage.asked && !stage.filter.awaits_stream() => Tick::from_ms(0),
+            Some(stage) if !stage.asked => stage.until,
+            _ => Tick::NEVER,
+        }
+    }
+
+    /// When a filter that accepts more wants to be called.
+    pub fn wakes_at(&self) -> Tick {
+        let times = self.stages.iter().filter(|stage| stage.life == Life::Payload);
+        times.map(|stage| stage.filter.wakes_at()).min().unwrap_or(Tick::NEVER)
     }
 
     /// Whether the filter at this position or a later one accepts nothing now.
@@ -337,13 +426,21 @@ impl FilterChain {
         for at in (0..self.stages.len()).rev() {
             let stage = &mut self.stages[at];
             if !stage.is_stuck() {
+                if stage.life == Life::Payload && stage.filter.wakes_at() <= now {
+                    self.show(at, b"", false, now, out)?;
+                }
                 continue;
             }
-            if stage.until > now {
+            let goes_on = std::mem::take(&mut stage.asked);
+            if goes_on && stage.filter.awaits_stream() {
+                stage.asked = true;
+                return Ok(());
+            }
+            if !goes_on && stage.until > now {
                 return Ok(());
             }
             stage.until = Tick::NEVER;
-            if stage.held.is_empty() && !stage.puts_out_more {
+            if stage.life != Life::Payload || stage.held.is_empty() && !stage.puts_out_more && !goes_on {
                 continue;
             }
             let last = self.stages[..at].iter().all(|stage| stage.life == Life::Ended) && at > 0;
@@ -389,12 +486,17 @@ impl FilterChain {
         let output = &mut FilterOutput::new(&mut replacement.0, limit);
         let passed = stage.filter.payload(shown, more, now, output)?;
         self.spent_us = self.spent_us.saturating_add(output.spent_us);
-        let passed = passed.settled(shown, more, now, &replacement.0);
+        // A filter that needs the stream has all that it waits for.
+        let passed = match stage.filter.awaits_stream() {
+            true => passed,
+            false => passed.settled(shown, more, now, &replacement.0),
+        };
         let count = passed.count;
         stage.until = passed.until;
+        stage.asked = stage.filter.awaits_stream();
         stage.puts_out_more = count == shown.len() && !passed.until.is_never();
         let on = if passed.replaced { &replacement.0[..] } else { &shown[..count] };
-        let ends = last && count == shown.len() && passed.until.is_never();
+        let ends = last && count == shown.len() && !stage.is_stuck();
         self.pass_on(at, on, ends, now, out)?;
         let stage = &mut self.stages[at];
         if is_held {

@@ -43,7 +43,9 @@ pub use application::{ApplicationMultiplexer, ApplicationStream};
 pub use body::{BodyFlow, FlowSide, FlowState, KeptBody};
 pub use carrier::CarrierRef;
 pub use connector::StreamConnector;
-pub use filter::{Failed, Filter, FilterChain, FilterOutput, HeadContext, More, Passed};
+pub use filter::{
+    Failed, Filter, FilterChain, FilterOutput, HeadContext, HeadPassage, LengthChange, More, Passed,
+};
 pub use message::{HeadError, HeadErrorKind, HeadOptions, Message, ReadHead};
 pub use multiplexer::{Multiplexer, OwnerHandle, Pace, SharedStream, TurnEnd, take_freed, trace, trim};
 pub use persistence::ConnectionMode;

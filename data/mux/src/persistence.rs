@@ -67,6 +67,16 @@ impl Message {
         self.restate(BodySize::Unknown)
     }
 
+    /// Announces a body of this length, whatever the head had before.
+    ///
+    /// # Errors
+    /// When the head lacks room for it.
+    pub fn set_length(&mut self, length: u64) -> Result<(), NoRoom> {
+        self.head.touch();
+        self.head.unnote(HeadFlags::CHUNKED);
+        self.restate(BodySize::of_length(length))
+    }
+
     /// Makes the body of a response end with the connection.
     ///
     /// # Errors

@@ -20,7 +20,7 @@ use weir_sys::Errno;
 
 use crate::body::{BodyFlow, BodyRemainder, FlowSide, FlowState, KeptBody};
 use crate::connector::{Indirect, StreamConnector};
-use crate::filter::{Failed, Filter, FilterChain, HeadContext};
+use crate::filter::{Failed, Filter, FilterChain, HeadContext, HeadPassage, LengthChange};
 use crate::message::Message;
 use crate::pipes::Pipes;
 use crate::progress::{BodyDelta, BodyProgress};
@@ -142,25 +142,23 @@ impl Transfer {
         }
     }
 
-    /// Passes the head of this body to the filters. `request` is the request of a response. True if a filter may change the body's
-    /// length. Then the head must not announce a length. Filters that all ignore the body are removed.
-    pub fn head(&mut self, head: &mut Message, request: Option<&Message>) -> Result<bool, Failed> {
+    /// Passes the head of this body to the filters. `request` is the request of a response. If a filter changes the body's length, the head
+    /// must not announce the old one. Filters that all ignore the body are removed.
+    pub fn head(&mut self, head: &mut Message, request: Option<&Message>) -> Result<HeadPassage, Failed> {
         let (length, is_delimited) =
             (self.flow.framing.whole(self.flow.payload()), !self.flow.ends_with_source());
-        let Some(filtered) = self.filtered() else { return Ok(false) };
+        let Some(filtered) = self.filtered() else { return Ok(HeadPassage::Passed(LengthChange::None)) };
         let now = weir_sched::now();
-        let resizes = filtered.chain.head(head, &HeadContext { request, length, is_delimited, now })?;
-        if filtered.ended {
-            // The message ends with its head, and filters cannot add a body.
-            let _ = filtered.chain.end(&mut filtered.trailers, now, &mut Vec::new())?;
-            return Ok(false);
-        }
-        if filtered.chain.ignores_body()
+        let context = HeadContext { request, length, is_delimited, now };
+        let progress = filtered.chain.head(head, &context, filtered.ended)?;
+        if !filtered.ended
+            && progress != HeadPassage::AwaitsStream
+            && filtered.chain.ignores_body()
             && let Some(aside) = &mut self.aside
         {
             aside.detour = None;
         }
-        Ok(resizes)
+        Ok(progress)
     }
 
     /// Restarts a kept body for another server. The body passes the filters again.
@@ -216,10 +214,16 @@ impl Transfer {
     #[inline]
     pub fn wake_at(&self) -> Tick {
         let filters = match self.detour() {
-            Some(Detour::Filters(filtered)) => filtered.chain.wake_at(),
+            Some(Detour::Filters(filtered)) => filtered.chain.wake_at().min(filtered.chain.wakes_at()),
             Some(Detour::Pipe(_)) | None => Tick::NEVER,
         };
         filters.min(self.aside.as_ref().and_then(|aside| aside.resumes).unwrap_or(Tick::NEVER))
+    }
+
+    /// Whether a filter needs the stream ([`Filter::awaits_stream`]).
+    #[inline]
+    pub fn awaits_stream(&self) -> bool {
+        matches!(self.detour(), Some(Detour::Filters(filtered)) if filtered.chain.awaits_stream())
     }
 
     /// Sets when the source, a service, continues. `None` if it does not wait.
@@ -355,7 +359,7 @@ impl FilteredBytes {
                 return stop;
             }
             // A kept body is complete, so only filters can hold it back.
-            let waits = match wake.is_never() && self.kept.is_none() {
+            let waits = match wake.is_never() && self.kept.is_none() && !self.chain.awaits_stream() {
                 true => self.receive(flow, source, sink),
                 false => Some(FlowState::Withheld),
             };

@@ -9,11 +9,13 @@ mod converters;
 mod core;
 mod dates;
 mod fetches;
+mod filters;
 mod http;
 mod httpclient;
 mod listeners;
 mod lists;
 mod maps;
+mod messages;
 mod patrefs;
 mod process;
 mod proxies;
@@ -35,6 +37,7 @@ use weir_model::ScriptSettings;
 
 pub(crate) use self::core::print_message;
 pub(crate) use applet::{push_http, push_tcp};
+pub(crate) use filters::{FLAG_HTTP, message_classes};
 pub(crate) use values::{push_arguments, push_value, read_result};
 
 use crate::held::ScriptMemory;
@@ -72,6 +75,7 @@ pub(crate) fn new_state(
         private: Default::default(),
         wake_ms: Default::default(),
         tasks: Default::default(),
+        filters: Default::default(),
         is_loading: true.into(),
         expressions: Default::default(),
         late_classes: Default::default(),
@@ -112,6 +116,7 @@ pub(crate) fn new_state(
     regexes::install(&mut state);
     maps::install(&mut state);
     install_constants(&mut state, b"act", ACT, &[("wake_time", core::wake_time)]);
+    install_constants(&mut state, b"filter", filters::CONSTANTS, filters::FUNCTIONS);
     Ok(state)
 }
 

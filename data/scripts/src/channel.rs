@@ -7,7 +7,8 @@
 
 use std::ops::Range;
 
-use crate::target::{ScriptChannels, ScriptSide};
+use crate::message::ScriptSide;
+use crate::target::ScriptChannels;
 
 /// A call of a script that may wait for a channel.
 #[derive(Debug, PartialEq, Eq)]

@@ -16,8 +16,12 @@
 mod api;
 mod calls;
 mod channel;
+mod declare;
+mod filter_turn;
+mod filters;
 mod held;
 mod logger;
+mod message;
 mod network;
 mod private;
 mod process;
@@ -27,12 +31,16 @@ mod resources;
 mod run;
 mod scripts;
 mod sockets;
+mod state_filters;
 mod target;
 mod turns;
 mod wait;
 mod world;
 
 pub use channel::{ChannelCall, ChannelRead, ReadLength, ReadUnit};
+pub use filter_turn::{EndChange, FilterTurn, FilteredPayload, NewLength};
+pub use filters::{FilterCallback, FilterInstance, FilterMade, FilterOutcome, FilterResult};
+pub use message::{ChannelState, ScriptSide};
 pub use network::ScriptNetwork;
 pub use process::{
     ListedProxies, MailSettings, ProcessLink, ProxyChange, ProxyFacts, ScriptProcess, ScriptServer,
@@ -42,7 +50,5 @@ pub use registry::FunctionKind;
 pub use resources::ScriptResources;
 pub use run::{ScriptResult, ScriptRun, ScriptStep};
 pub use scripts::{ScriptFailure, Scripts};
-pub use target::{
-    ChannelState, RequestLinePart, ScriptChannels, ScriptSide, ScriptTarget, StreamSetting, VisitAll,
-};
+pub use target::{RequestLinePart, ScriptChannels, ScriptTarget, StreamSetting, VisitAll};
 pub use wait::{ReceiveAmount, ScriptJob, ScriptReply, ScriptWait};

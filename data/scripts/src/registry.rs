@@ -18,6 +18,7 @@ pub enum FunctionKind {
     Task,
     HttpService,
     TcpService,
+    Filter,
 }
 
 impl FunctionKind {
@@ -38,6 +39,7 @@ impl FunctionKind {
             FunctionKind::Task => "task",
             FunctionKind::HttpService => "applet http",
             FunctionKind::TcpService => "applet tcp",
+            FunctionKind::Filter => "filter",
         }
     }
 }
@@ -54,6 +56,8 @@ pub(crate) struct Registered {
 #[derive(Debug, Default)]
 pub(crate) struct FunctionRegistry {
     functions: RefCell<HashMap<(FunctionKind, ScriptName), Registered>>,
+    /// The classes of filters. Their functions are above.
+    filter_classes: RefCell<HashMap<ScriptName, LuaReference>>,
     /// Functions that run once the configuration has been read.
     inits: RefCell<Vec<LuaReference>>,
     /// Names that were registered twice, as warnings.
@@ -73,6 +77,20 @@ impl FunctionRegistry {
 
     pub(crate) fn find(&self, kind: FunctionKind, name: ScriptName) -> Option<Registered> {
         self.functions.borrow().get(&(kind, name)).copied()
+    }
+
+    /// Registers a filter: its class, and the function that makes the filter of a line.
+    pub(crate) fn add_filter(&self, name: &str, class: LuaReference, function: LuaReference) {
+        let registered = Registered { function, rulesets: RulesetSet::of(&[]), arguments: 0 };
+        self.add(FunctionKind::Filter, name, registered);
+        let name = weir_expr::expr::script::name_of(&full_name(name));
+        self.filter_classes.borrow_mut().insert(name, class);
+    }
+
+    /// The class and the function of a filter.
+    pub(crate) fn filter(&self, name: ScriptName) -> Option<(LuaReference, LuaReference)> {
+        let class = *self.filter_classes.borrow().get(&name)?;
+        Some((class, self.find(FunctionKind::Filter, name)?.function))
     }
 
     /// All functions.

@@ -6,19 +6,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
-use weir_config::scripts::{ModuleKind, ScriptAction, ScriptFile, ScriptHost, ServiceKind};
+use weir_config::scripts::{
+    FilterId, ModuleKind, ScriptAction, ScriptFile, ScriptFilter, ScriptHost, ServiceKind,
+};
 use weir_expr::{ScriptName, ScriptNames};
 use weir_lua::{Coroutine, LuaError, LuaErrorKind, LuaReference, MemoryBudget, RunBounds, RunSlice};
 use weir_model::ScriptSettings;
 use weir_sched::{Class, WorkKind};
 
 use crate::api;
+use crate::declare::{self, CHUNK, FilterDeclaration};
 use crate::held::{HeldBytes, ScriptMemory};
 use crate::logger::ScriptLogger;
 use crate::network::{ScriptNetwork, SharedNetwork};
 use crate::process::ScriptProcess;
 use crate::registry::{FunctionKind, Registered};
 use crate::resources::ScriptResources;
+use crate::state_filters::DeclaredFilter;
 use crate::target::ScriptTarget;
 use crate::turns::{Turn, Turns};
 use crate::world::{NewTask, ScriptState};
@@ -51,6 +55,8 @@ struct Started {
 struct LoadedFiles {
     per_thread: Vec<OwnedScript>,
     paths: Vec<(String, ModuleKind)>,
+    /// The lines with filters of scripts: their names and arguments.
+    filters: Vec<(ScriptName, Vec<String>)>,
     has_warned: bool,
 }
 
@@ -71,6 +77,10 @@ struct StateCell {
     collects: AtomicBool,
     /// The functions that scripts registered, once the configuration has been read.
     functions: OnceLock<HashMap<(FunctionKind, ScriptName), LuaReference>>,
+    /// The filters of the configuration's lines, once it has been read.
+    filters: OnceLock<Vec<Option<DeclaredFilter>>>,
+    /// Values that ended while another thread held the state.
+    ended: Mutex<Vec<LuaReference>>,
     /// Runs that wait for the state.
     turns: Turns,
 }
@@ -129,6 +139,7 @@ impl ScriptFailure {
     pub(crate) fn new(kind: FunctionKind, name: Option<ScriptName>, thread: usize, error: &LuaError) -> Self {
         let name = name.map(weir_expr::expr::script::text_of).map(|name| match kind {
             FunctionKind::HttpService | FunctionKind::TcpService => format!(" '<{name}>'"),
+            FunctionKind::Filter => format!(" '{}' ", name.strip_prefix("lua.").unwrap_or(name)),
             _ => format!(" '{}'", name.strip_prefix("lua.").unwrap_or(name)),
         });
         let (noun, name) = (kind.noun(), name.unwrap_or_default());
@@ -145,7 +156,9 @@ impl ScriptFailure {
 
 /// The calls of a traceback.
 fn calls(traceback: &str) -> impl Iterator<Item = &str> {
-    traceback.lines().map(str::trim).filter(|line| !line.is_empty() && *line != "stack traceback:")
+    let lines = traceback.lines().map(str::trim);
+    // Our own code is not shown.
+    lines.filter(|line| !line.is_empty() && *line != "stack traceback:" && !line.starts_with(&CHUNK[1..]))
 }
 
 /// The calls of a run that failed, in one line: ` from a, b`. Three dots stand for calls that tail calls replaced.
@@ -219,6 +232,9 @@ impl Scripts {
                     let arguments: Vec<&str> = script.arguments.iter().map(String::as_str).collect();
                     run_file(cell, &script.path, &script.text, &arguments)?;
                 }
+                for (number, (name, arguments)) in (0..).zip(&loading.filters) {
+                    declare_filter(cell, FilterId(number), *name, arguments).transpose()?;
+                }
             }
         }
         Ok(())
@@ -240,6 +256,7 @@ impl Scripts {
             }
             state.host().is_loading.set(false);
             let _ = cell.functions.set(state.host().registry.functions());
+            let _ = cell.filters.set(state.host().filters.declared());
         }
         Ok(())
     }
@@ -320,6 +337,15 @@ impl Scripts {
         own.or_else(|| find(&self.shared).map(|function| Place { own: None, function }))
     }
 
+    /// The filter of a line in a worker's own state, or in the shared one (`None`).
+    pub(crate) fn filter_of(&self, worker: Option<usize>, id: FilterId) -> Option<DeclaredFilter> {
+        let cell = match worker {
+            Some(worker) => self.own.get(worker)?,
+            None => &self.shared,
+        };
+        *cell.filters.get()?.get(id.0 as usize)?
+    }
+
     /// Takes the tasks that scripts registered before this worker ran, with the numbers of their states. Those of the shared state run on the
     /// first worker.
     pub(crate) fn take_tasks(&self, worker: usize) -> Vec<(Option<usize>, Vec<NewTask>)> {
@@ -369,7 +395,8 @@ impl Scripts {
         state: MutexGuard<'s, Option<Box<ScriptState>>>,
     ) -> Held<'s> {
         let mut state = Held { state: Some(state), turns: &cell.turns };
-        for ended in state.host().private.take_ended() {
+        let ended = std::mem::take(&mut *lock(&cell.ended));
+        for ended in state.host().private.take_ended().into_iter().chain(ended) {
             state.forget(ended);
         }
         let orphans = std::mem::take(&mut *lock(&cell.orphans));
@@ -389,6 +416,19 @@ impl Scripts {
                 }
             }
             Err(_) => lock(&cell.orphans).push(coroutine),
+        }
+    }
+
+    /// Forgets a value, now or by the next thread that has the state.
+    pub(crate) fn forget(&self, place: Place, value: LuaReference) {
+        let cell = self.cell(place);
+        match cell.state.try_lock() {
+            Ok(mut state) => {
+                if let Some(state) = state.as_deref_mut() {
+                    state.forget(value);
+                }
+            }
+            Err(_) => lock(&cell.ended).push(value),
         }
     }
 
@@ -523,6 +563,22 @@ fn run_file(cell: &StateCell, path: &str, text: &[u8], arguments: &[&str]) -> Re
     })
 }
 
+/// Makes the filter of a line in a state. `None` if no script of the state registered it.
+fn declare_filter(
+    cell: &StateCell,
+    id: FilterId,
+    name: ScriptName,
+    arguments: &[String],
+) -> Option<Result<FilterDeclaration, String>> {
+    let mut state = lock(&cell.state);
+    let state = state.as_deref_mut()?;
+    let registered = state.host().registry.filter(name)?;
+    let text = weir_expr::expr::script::text_of(name);
+    let text = text.strip_prefix("lua.").unwrap_or(text);
+    let declared = declare::declare(state, id, registered, arguments);
+    Some(declared.map_err(|error| format!("Lua filter '{text}' : runtime error : {error}")))
+}
+
 impl ScriptNames for Scripts {
     fn has_fetch(&self, name: &str) -> bool {
         name.starts_with("lua.") && self.registered(FunctionKind::Fetch, name).is_some()
@@ -578,6 +634,20 @@ impl ScriptHost for Scripts {
     fn service(&self, name: &str, kind: ServiceKind) -> Option<ScriptName> {
         self.registered(FunctionKind::of_service(kind), name)?;
         Some(weir_expr::expr::script::name_of(name))
+    }
+
+    fn filter(&self, text: &str, arguments: &[&str]) -> Option<Result<ScriptFilter, String>> {
+        let name = weir_expr::expr::script::name_of(text);
+        let arguments: Vec<String> = arguments.iter().map(|one| (*one).to_owned()).collect();
+        let mut loading = self.loading();
+        let id = FilterId(u32::try_from(loading.filters.len()).unwrap_or(u32::MAX));
+        let cells = self.own.first().into_iter().chain(std::iter::once(&self.shared));
+        let declared = cells.into_iter().find_map(|cell| declare_filter(cell, id, name, &arguments))?;
+        loading.filters.push((name, arguments));
+        Some(declared.map(|declaration| {
+            let warning = declaration.warning(text);
+            ScriptFilter { name, id, sees_http: declaration.sees_http(), warning }
+        }))
     }
 }
 

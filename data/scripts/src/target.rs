@@ -7,12 +7,8 @@ use weir_expr::pattern::regex::Regex;
 use weir_expr::{Context, Reference};
 use weir_http::Head;
 
-/// One of the two messages of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ScriptSide {
-    Request,
-    Response,
-}
+use crate::filter_turn::FilterTurn;
+use crate::message::{ChannelState, ScriptSide};
 
 /// A part of a request line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +72,12 @@ pub trait ScriptTarget: ScriptChannels {
         each: bool,
     ) -> bool;
 
+    /// The call of a filter, while it runs.
+    fn filter_turn(&mut self) -> Option<&mut FilterTurn>;
+
+    /// Whether a message has arrived completely.
+    fn is_complete(&self, side: ScriptSide) -> bool;
+
     /// Whether the stream has HTTP messages.
     fn is_http(&self) -> bool;
 
@@ -108,19 +110,4 @@ pub trait ScriptChannels {
 
     /// Moves the first `count` of the incoming bytes to the outgoing ones.
     fn forward(&mut self, side: ScriptSide, count: usize);
-}
-
-/// The state of a channel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ChannelState {
-    /// The number of incoming bytes.
-    pub input: usize,
-    /// The number of outgoing bytes.
-    pub output: usize,
-    /// Whether the buffer will lack room for another byte, even without the outgoing ones.
-    pub is_full: bool,
-    /// Whether the peer may send more.
-    pub may_receive: bool,
-    /// Whether a wait for more bytes is useless: the peer sends no more, the buffer is full, or the inspection delay is over.
-    pub is_final: bool,
 }

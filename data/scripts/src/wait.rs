@@ -7,7 +7,7 @@ use weir_lua::{LuaStack, Misuse};
 use weir_sched::Tick;
 
 use crate::channel::ChannelCall;
-use crate::target::ScriptSide;
+use crate::message::ScriptSide;
 
 /// A wait that a script asks its driver to do.
 #[derive(Debug)]

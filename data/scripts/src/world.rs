@@ -15,6 +15,7 @@ use crate::network::SharedNetwork;
 use crate::private::PrivateData;
 use crate::registry::FunctionRegistry;
 use crate::resources::ScriptResources;
+use crate::state_filters::StateFilters;
 use crate::target::ScriptTarget;
 use crate::wait::ScriptWait;
 
@@ -44,6 +45,8 @@ pub(crate) struct World {
     pub wake_ms: Cell<Option<u64>>,
     /// Tasks that were registered and did not start yet.
     pub tasks: RefCell<Vec<NewTask>>,
+    /// The filters of the configuration's lines.
+    pub filters: StateFilters,
     /// Whether the configuration is being read: only then functions are registered.
     pub is_loading: Cell<bool>,
     /// Expressions of `txn.f` and `txn.c`, by text. An error is kept, too.

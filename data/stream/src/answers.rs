@@ -13,7 +13,7 @@ use weir_http::{BodySize, HeadFlags, KnownName, NoRoom, Version, status};
 use weir_model as config;
 use weir_model::RulesetKind;
 use weir_model::{Redirect, RedirectKind};
-use weir_mux::{BodyFlow, BodyProducer, Failed, FlowState, LocalService, Message, StreamConnector};
+use weir_mux::{BodyFlow, BodyProducer, FlowState, LengthChange, LocalService, Message, StreamConnector};
 use weir_net::SendOutcome;
 use weir_scripts::ScriptReply;
 
@@ -476,8 +476,8 @@ impl ReplyPhase {
     }
 
     /// Sends the head of a service, before a body that is made while it is sent.
-    pub(crate) fn send_service_head(&mut self) -> Result<(), Ending> {
-        self.begin_streamed()
+    pub(crate) async fn send_service_head(&mut self) -> Result<(), Ending> {
+        PooledFuture::new(self.begin_streamed()).await
     }
 
     /// Sends the head of a service, and its body of the announced length.
@@ -547,7 +547,7 @@ impl ReplyPhase {
     /// Sends the head, then the output of a service, at the client's pace.
     async fn send_streamed(&mut self, service: Box<LocalService>) -> Result<(), Ending> {
         let mut source = StreamConnector::from(*service);
-        self.begin_streamed()?;
+        self.begin_streamed().await?;
         self.stream
             .drive(
                 While::Bodies,
@@ -579,15 +579,17 @@ impl ReplyPhase {
     }
 
     /// Sends the head of a response, before a body that is made while it is sent.
-    fn begin_streamed(&mut self) -> Result<(), Ending> {
+    async fn begin_streamed(&mut self) -> Result<(), Ending> {
         self.stream.response.body.begin(BodyFlow::made());
         if self.stream.response.body.is_filtered() {
+            self.stream.filter_phase().begin_analysis(MessageDirection::Response).await?;
+            let change = self.stream.filter_phase().pass_head(MessageDirection::Response).await?;
             let (message, request) = (&mut self.stream.response.message, &self.stream.request.message);
-            let stated = match self.stream.response.body.head(message, Some(request)) {
-                Ok(true) if request.head.version() >= Version::HTTP_11 => message.chunk(),
-                Ok(true) => message.unframe(),
-                Ok(false) => Ok(()),
-                Err(Failed) => return Err(Ending::new(By::Internal, During::Headers)),
+            let stated = match change {
+                LengthChange::Unknown if request.head.version() >= Version::HTTP_11 => message.chunk(),
+                LengthChange::Unknown => message.unframe(),
+                LengthChange::To(length) => message.set_length(length),
+                LengthChange::None => Ok(()),
             };
             if stated.is_err() {
                 return Err(Ending::new(By::Internal, During::Headers));

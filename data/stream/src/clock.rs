@@ -35,6 +35,11 @@ pub(crate) fn after(duration: Duration) -> Tick {
     later(weir_sched::now(), duration)
 }
 
+/// The tick so many milliseconds after now.
+pub(crate) fn after_ms(milliseconds: u64) -> Tick {
+    weir_sched::now().after(milliseconds)
+}
+
 /// The tick `duration` after `from`.
 #[inline]
 pub(crate) fn later(from: Tick, duration: Duration) -> Tick {

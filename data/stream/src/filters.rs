@@ -10,6 +10,7 @@
 mod application;
 mod bandwidth;
 mod compression;
+mod script;
 mod shared_bandwidth;
 mod spoe;
 #[cfg(test)]
@@ -39,6 +40,7 @@ pub(crate) static FILTERS: FilterTable = FilterTable::new(&[
     compression::ROWS,
     trace::ROWS,
     spoe::ROWS,
+    script::ROWS,
     application::ROWS,
     NOT_YET,
 ]);

@@ -3,6 +3,7 @@
 //! A connection's task is in `connection_task.rs`. [`Stream::run`] handles one request. The phases are in the files below `http/`.
 
 mod bodies;
+mod filtered;
 mod finish;
 mod forwarded;
 mod guards;
@@ -17,6 +18,7 @@ use weir_containers::PoolBox;
 use weir_net::Connection;
 
 use crate::ending::{During, Ending};
+use crate::errors::MessageDirection;
 use crate::stream::{PhaseResult, ProxySide, Stream, StreamError};
 
 /// How the wait for a request's first byte ended.
@@ -63,8 +65,10 @@ impl Stream {
     fn process(&mut self, waited: FirstByteWait) -> impl Future<Output = PhaseResult> {
         async move {
             self.request_phase().read_request(waited).await?;
+            self.filter_phase().begin_analysis(MessageDirection::Request).await?;
             self.request_phase().frontend_phase().await?;
             self.request_phase().route()?;
+            self.filter_phase().begin_analysis(MessageDirection::Request).await?;
             self.request_phase().backend_phase().await?;
             self.exchange_phase().forward().await
         }

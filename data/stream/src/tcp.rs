@@ -1,6 +1,6 @@
 //! TCP mode: one stream for the whole connection.
 
-use weir_containers::PoolBox;
+use weir_containers::{PoolBox, PooledFuture};
 use weir_model::{Protocol, RulesetKind};
 
 use weir_net::{Connection, ReceiveOutcome};
@@ -9,6 +9,7 @@ use crate::actions::script::channel;
 use crate::clock;
 use crate::deadlines;
 use crate::ending::{By, During};
+use crate::errors::MessageDirection;
 use crate::http::FirstByteWait;
 use crate::instance::Proxy;
 use crate::multiplexed;
@@ -73,6 +74,9 @@ impl TcpPhase {
                 self.spare_reset();
             }
         }
+        if self.stream.as_filter_phase().has_scripts() {
+            PooledFuture::new(self.stream.filter_phase().end_analysis()).await;
+        }
         if self.stream.frontend.config.settings.options.dont_log_null && self.stream.bytes_in() == 0 {
             self.stream.log.state = LogState::Unwanted;
         }
@@ -106,6 +110,7 @@ impl TcpPhase {
         if !self.stream.frontend.config.settings.options.dont_log_null {
             self.stream.log_line().log_arrival();
         }
+        self.stream.filter_phase().begin_analysis(MessageDirection::Request).await?;
         self.stream.inspection().content_rules(ProxySide::Frontend).await?;
         if self.stream.speaks_http() {
             return self.until_http();
@@ -119,6 +124,7 @@ impl TcpPhase {
             return self.until_http();
         }
         self.stream.request_phase().enter_backend(backend);
+        self.stream.filter_phase().begin_analysis(MessageDirection::Request).await?;
         if self.stream.has_other_backend() {
             self.stream.inspection().content_rules(ProxySide::Backend).await?;
             if !self.stream.backend.used_userlists.outside_of_rules.is_empty() {
@@ -132,6 +138,7 @@ impl TcpPhase {
         self.stream.server_phase().reach_server().await?;
         self.stream.log_the_beginning();
         channel::settle(&mut self.stream);
+        self.stream.filter_phase().begin_analysis(MessageDirection::Response).await?;
         self.stream.relay_phase().begin_relay();
         if self.stream.backend.has_rules(RulesetKind::TcpResponseContent) {
             self.stream.response_phase().begin_response_rules();

@@ -245,6 +245,11 @@ impl LuaStack<'_> {
         Ok(())
     }
 
+    /// Whether two values are the same one, without metamethods.
+    pub fn is_same(&self, one: i32, other: i32) -> bool {
+        self.raw.is_equal(one, other)
+    }
+
     /// Hides a metatable from scripts: they see a copy of its methods. Every class of objects is hidden, so that scripts cannot give it a finalizer.
     pub fn hide_class(&self, class: LuaReference) {
         self.push_reference(class);
@@ -463,7 +468,7 @@ impl<'c, H: LuaHost> LuaCall<'c, H> {
     /// If the script is at a place that cannot wait: a fetch, a converter, a comparison of `table.sort`.
     pub fn wait(&self, wait: H::Wait) -> Result<CallEnd, Misuse> {
         if !self.can_wait() {
-            return Err(Misuse::text("attempt to yield from outside a coroutine"));
+            return Err(Misuse::text(CANNOT_WAIT));
         }
         self.shared.wait.set(Some(wait));
         Ok(CallEnd::Wait)
@@ -482,5 +487,7 @@ impl<H: LuaHost> Drop for Lent<'_, H> {
     }
 }
 
+/// The message of a wait in a place that cannot wait.
+pub const CANNOT_WAIT: &str = "attempt to yield from outside a coroutine";
 /// The key of the value that is attached to an object.
 static ATTACHED: u8 = 3;

@@ -32,7 +32,9 @@ mod shared;
 mod state;
 mod watch;
 
-pub use call::{CallEnd, Function, LuaCall, LuaKind, LuaStack, ObjectNumbers, opaque_bytes, push_opaque};
+pub use call::{
+    CANNOT_WAIT, CallEnd, Function, LuaCall, LuaKind, LuaStack, ObjectNumbers, opaque_bytes, push_opaque,
+};
 pub use failure::{LuaError, LuaErrorKind, Misuse};
 pub use limits::{RunBounds, RunSlice};
 pub use memory::MemoryBudget;

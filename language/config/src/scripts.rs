@@ -19,6 +19,12 @@ pub trait ScriptHost: ScriptNames {
 
     /// The service of this kind with this name, with `lua.`.
     fn service(&self, name: &str, kind: ServiceKind) -> Option<ScriptName>;
+
+    /// Makes the filter of a line, with the function that a script registered for its name, with `lua.`. `None` if no script did.
+    ///
+    /// # Errors
+    /// The message of an error in the script.
+    fn filter(&self, name: &str, arguments: &[&str]) -> Option<Result<ScriptFilter, String>>;
 }
 
 /// The protocol of a service.
@@ -71,6 +77,21 @@ pub struct ScriptAction {
     pub arguments: usize,
 }
 
+/// A filter that a script made for a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScriptFilter {
+    pub name: ScriptName,
+    pub id: FilterId,
+    /// Whether it sees streams of HTTP.
+    pub sees_http: bool,
+    /// Why it will do nothing.
+    pub warning: Option<String>,
+}
+
+/// The number of a line with a filter of a script, in the order of the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FilterId(pub u32);
+
 /// A host without scripts: for configurations that are read in parts, and for tests.
 #[derive(Clone, Copy, Debug)]
 pub struct NoScripts;
@@ -97,6 +118,10 @@ impl ScriptHost for NoScripts {
     }
 
     fn service(&self, _: &str, _: ServiceKind) -> Option<ScriptName> {
+        None
+    }
+
+    fn filter(&self, _: &str, _: &[&str]) -> Option<Result<ScriptFilter, String>> {
         None
     }
 }

@@ -10,6 +10,8 @@ use super::*;
 use crate::body::tests::{arrived, pair, run};
 use crate::filter::{FilterOutput, HeadContext, More, Passed};
 
+mod asking;
+
 /// The events in order, each with its filter.
 type Journal = Rc<RefCell<Vec<String>>>;
 
@@ -428,8 +430,8 @@ impl Failing {
 }
 
 impl Filter for Failing {
-    fn head(&mut self, _: &mut Message, context: &HeadContext<'_>) -> Result<bool, Failed> {
-        self.call(if context.request.is_some() { "answer" } else { "head" }, true)
+    fn head(&mut self, _: &mut Message, context: &HeadContext<'_>) -> Result<LengthChange, Failed> {
+        self.call(if context.request.is_some() { "answer" } else { "head" }, LengthChange::None)
     }
 
     fn payload(
@@ -511,7 +513,7 @@ fn filters_are_removed_if_all_of_them_ignore_the_body() {
             transfer.add(Box::new(Slow), LIMIT);
         }
         assert!(transfer.is_filtered());
-        assert_eq!(transfer.head(&mut Message::new(10), None), Ok(false));
+        assert_eq!(transfer.head(&mut Message::new(10), None), Ok(HeadPassage::Passed(LengthChange::None)));
         assert_eq!(transfer.is_filtered(), others);
     }
 }

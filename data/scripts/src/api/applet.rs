@@ -9,7 +9,8 @@ use super::http::push_fields;
 use super::reply::{append, read_headers};
 use super::txn::{set_var, unset_var, value_of_variable};
 use super::{ApiCall, ApiMember, ApiResult, expect_count, on_stream};
-use crate::target::{ScriptSide, ScriptTarget};
+use crate::message::ScriptSide;
+use crate::target::ScriptTarget;
 use crate::wait::{ReceiveAmount, ScriptReply, ScriptWait};
 use crate::world::Classes;
 

@@ -4,11 +4,12 @@
 
 use std::ops::{Range, RangeInclusive};
 
-use weir_lua::Misuse;
+use weir_lua::{LuaReference, Misuse};
 
 use super::{ApiCall, ApiMember, ApiResult, expect_count, on_stream};
 use crate::channel::{ChannelCall, ChannelRead, ReadLength, ReadUnit, position};
-use crate::target::{ChannelState, ScriptSide, ScriptTarget};
+use crate::message::{ChannelState, ScriptSide};
+use crate::target::ScriptTarget;
 use crate::wait::ScriptWait;
 
 pub(super) const METHODS: &[ApiMember] = &[
@@ -33,24 +34,45 @@ pub(super) const METHODS: &[ApiMember] = &[
     ("set", set),
 ];
 
-/// The channel in argument 1: the number of its stream, and its direction.
+/// A channel, or the message that a filter sees: the number of its stream, and its direction.
 #[derive(Clone, Copy)]
-struct ChannelObject {
-    number: i64,
-    side: ScriptSide,
+pub(super) struct ChannelObject {
+    pub number: i64,
+    pub side: ScriptSide,
+    /// Whether it is a message.
+    pub is_message: bool,
 }
 
 impl ChannelObject {
-    fn of(call: &ApiCall<'_>) -> Result<Self, Misuse> {
+    /// The channel in an argument.
+    pub(super) fn of(call: &ApiCall<'_>, index: i32) -> Result<Self, Misuse> {
         let classes = call.host().classes();
-        let sides = [
-            (classes.request_channel, ScriptSide::Request),
-            (classes.response_channel, ScriptSide::Response),
-        ];
-        let found = sides
-            .into_iter()
-            .find_map(|(class, side)| call.object(1, class).map(|number| ChannelObject { number, side }));
-        found.ok_or_else(|| call.wrong_kind(1, "Channel"))
+        let channels = [classes.request_channel, classes.response_channel];
+        Self::find(call, index, channels, false).ok_or_else(|| call.wrong_kind(index, "Channel"))
+    }
+
+    /// The message in an argument.
+    pub(super) fn of_message(call: &ApiCall<'_>, index: i32) -> Result<Self, Misuse> {
+        let found = call.host().filters.message_classes();
+        let found = found.and_then(|classes| Self::find(call, index, classes, true));
+        found.ok_or_else(|| call.wrong_kind(index, "HTTPMessage"))
+    }
+
+    /// The channel or the message in argument 1.
+    fn of_either(call: &ApiCall<'_>) -> Result<Self, Misuse> {
+        Self::of_message(call, 1).or_else(|_| Self::of(call, 1))
+    }
+
+    fn find(
+        call: &ApiCall<'_>,
+        index: i32,
+        classes: [LuaReference; 2],
+        is_message: bool,
+    ) -> Option<ChannelObject> {
+        let sides = classes.into_iter().zip([ScriptSide::Request, ScriptSide::Response]);
+        sides.into_iter().find_map(|(class, side)| {
+            call.object(index, class).map(|number| ChannelObject { number, side, is_message })
+        })
     }
 
     /// Runs `act` with the stream of the channel.
@@ -69,14 +91,19 @@ impl ChannelObject {
         act: impl FnOnce(&mut dyn ScriptTarget, usize) -> Result<R, Misuse>,
     ) -> Result<R, Misuse> {
         self.on_stream(call, |target| match target.incoming(self.side).map(<[u8]>::len) {
-            Some(length) => act(target, length),
-            None => Err(Misuse::bare("Cannot manipulate HAProxy channels in HTTP mode.")),
+            Some(length) if self.is_message || !target.is_http() => act(target, length),
+            _ if self.is_message => Err(Misuse::text("the payload of the message is not available here")),
+            _ => Err(Misuse::bare("Cannot manipulate HAProxy channels in HTTP mode.")),
         })
     }
 }
 
 /// Checks the number of arguments behind the object.
-fn expect_arguments(call: &ApiCall<'_>, allowed: RangeInclusive<i32>, name: &str) -> Result<(), Misuse> {
+pub(super) fn expect_arguments(
+    call: &ApiCall<'_>,
+    allowed: RangeInclusive<i32>,
+    name: &str,
+) -> Result<(), Misuse> {
     if allowed.contains(&(call.arguments() - 1)) {
         return Ok(());
     }
@@ -120,13 +147,13 @@ fn part(call: &ApiCall<'_>, index: i32, length: usize) -> Result<Range<usize>, M
     }
 }
 
-fn integer(call: &ApiCall<'_>, name: &str, value: fn(ChannelState) -> usize) -> ApiResult {
+pub(super) fn integer(call: &ApiCall<'_>, name: &str, value: fn(ChannelState) -> usize) -> ApiResult {
     let state = state(call, name)?;
     call.push_integer(value(state) as i64);
     call.results(1)
 }
 
-fn boolean(call: &ApiCall<'_>, name: &str, value: fn(ChannelState) -> bool) -> ApiResult {
+pub(super) fn boolean(call: &ApiCall<'_>, name: &str, value: fn(ChannelState) -> bool) -> ApiResult {
     let state = state(call, name)?;
     call.push_boolean(value(state));
     call.results(1)
@@ -134,22 +161,25 @@ fn boolean(call: &ApiCall<'_>, name: &str, value: fn(ChannelState) -> bool) -> A
 
 fn state(call: &ApiCall<'_>, name: &str) -> Result<ChannelState, Misuse> {
     expect_count(call, 1..=1, name)?;
-    let channel = ChannelObject::of(call)?;
+    let channel = ChannelObject::of_either(call)?;
     channel.on_stream(call, |target| Ok(target.channel(channel.side)))
 }
 
-fn is_resp(call: &ApiCall<'_>) -> ApiResult {
+pub(super) fn is_resp(call: &ApiCall<'_>) -> ApiResult {
     state(call, "is_resp")?;
-    call.push_boolean(ChannelObject::of(call)?.side == ScriptSide::Response);
+    call.push_boolean(ChannelObject::of_either(call)?.side == ScriptSide::Response);
     call.results(1)
 }
 
 /// `channel:data([offset [, length]])`, `channel:line([offset [, length]])`.
-fn read_part(call: &ApiCall<'_>, unit: ReadUnit, name: &str) -> ApiResult {
+pub(super) fn read_part(call: &ApiCall<'_>, unit: ReadUnit, name: &str) -> ApiResult {
     expect_arguments(call, 0..=2, name)?;
-    let channel = ChannelObject::of(call)?;
-    channel.on_bytes(call, |_, _| Ok(()))?;
+    let channel = ChannelObject::of_either(call)?;
+    let received = channel.on_bytes(call, |_, length| Ok(length))?;
     let offset = optional_integer(call, 2)?.unwrap_or(0);
+    if channel.is_message && position(offset, received) > received {
+        return Err(Misuse::bare("offset out of range."));
+    }
     let length = expect_length(call, 3)?.unwrap_or(ReadLength::Received);
     read(call, channel, ChannelRead { unit, offset, length })
 }
@@ -157,7 +187,7 @@ fn read_part(call: &ApiCall<'_>, unit: ReadUnit, name: &str) -> ApiResult {
 fn getline(call: &ApiCall<'_>) -> ApiResult {
     expect_count(call, 1..=1, "getline")?;
     let read_line = ChannelRead { unit: ReadUnit::TakenLine, offset: 0, length: ReadLength::Most };
-    read(call, ChannelObject::of(call)?, read_line)
+    read(call, ChannelObject::of_either(call)?, read_line)
 }
 
 fn read(call: &ApiCall<'_>, channel: ChannelObject, read: ChannelRead) -> ApiResult {
@@ -184,7 +214,7 @@ fn push(call: &ApiCall<'_>, bytes: Option<&[u8]>) -> ApiResult {
 /// `channel:dup()`, `channel:get()`: the bytes received so far.
 fn read_received(call: &ApiCall<'_>, takes: bool, name: &str) -> ApiResult {
     expect_count(call, 1..=1, name)?;
-    let channel = ChannelObject::of(call)?;
+    let channel = ChannelObject::of_either(call)?;
     let bytes = channel.on_bytes(call, |target, length| {
         let bytes = target.incoming(channel.side).map(<[u8]>::to_vec);
         if takes && length > 0 {
@@ -202,7 +232,7 @@ fn text<'c>(call: &'c ApiCall<'_>) -> Result<&'c [u8], Misuse> {
 
 /// Replaces a range of the incoming bytes by the text. The result is the length of the text, or -1 if it does not fit.
 fn replace(call: &ApiCall<'_>, range: impl FnOnce(usize) -> Result<Range<usize>, Misuse>) -> ApiResult {
-    let channel = ChannelObject::of(call)?;
+    let channel = ChannelObject::of_either(call)?;
     let fits = channel.on_bytes(call, |target, length| {
         let bytes = text(call)?;
         let range = range(length)?;
@@ -217,32 +247,32 @@ fn push_count(call: &ApiCall<'_>, count: Option<usize>) -> ApiResult {
     call.results(1)
 }
 
-fn append(call: &ApiCall<'_>) -> ApiResult {
+pub(super) fn append(call: &ApiCall<'_>) -> ApiResult {
     expect_count(call, 2..=2, "append")?;
     replace(call, |length| Ok(length..length))
 }
 
-fn prepend(call: &ApiCall<'_>) -> ApiResult {
+pub(super) fn prepend(call: &ApiCall<'_>) -> ApiResult {
     expect_count(call, 2..=2, "prepend")?;
     replace(call, |_| Ok(0..0))
 }
 
 /// `channel:insert(text [, offset])`.
-fn insert(call: &ApiCall<'_>) -> ApiResult {
+pub(super) fn insert(call: &ApiCall<'_>) -> ApiResult {
     expect_arguments(call, 1..=2, "insert")?;
     replace(call, |length| start(call, 3, length).map(|start| start..start))
 }
 
 /// `channel:set(text [, offset [, length]])`.
-fn set(call: &ApiCall<'_>) -> ApiResult {
+pub(super) fn set(call: &ApiCall<'_>) -> ApiResult {
     expect_arguments(call, 1..=3, "set")?;
     replace(call, |length| part(call, 3, length))
 }
 
 /// `channel:remove([offset [, length]])`: the number of removed bytes.
-fn remove(call: &ApiCall<'_>) -> ApiResult {
+pub(super) fn remove(call: &ApiCall<'_>) -> ApiResult {
     expect_arguments(call, 0..=2, "remove")?;
-    let channel = ChannelObject::of(call)?;
+    let channel = ChannelObject::of_either(call)?;
     let removed = channel.on_bytes(call, |target, length| {
         let range = part(call, 2, length)?;
         let count = range.len();
@@ -255,9 +285,9 @@ fn remove(call: &ApiCall<'_>) -> ApiResult {
 }
 
 /// `channel:forward(length)`: the number of forwarded bytes. A negative length means all received bytes.
-fn forward(call: &ApiCall<'_>) -> ApiResult {
+pub(super) fn forward(call: &ApiCall<'_>) -> ApiResult {
     expect_count(call, 2..=2, "forward")?;
-    let channel = ChannelObject::of(call)?;
+    let channel = ChannelObject::of_either(call)?;
     let (count, is_done) = channel.on_bytes(call, |target, length| {
         let count = usize::try_from(call.expect_integer(2)?).unwrap_or(length);
         let is_done = count <= length || target.channel(channel.side).is_final || !call.can_wait();
@@ -274,9 +304,9 @@ fn forward(call: &ApiCall<'_>) -> ApiResult {
 
 /// `channel:send(text)`: the number of sent bytes. A client takes them at its own pace. Bytes for a server have to fit the buffer, because they
 /// leave once there is one.
-fn send(call: &ApiCall<'_>) -> ApiResult {
+pub(super) fn send(call: &ApiCall<'_>) -> ApiResult {
     expect_count(call, 2..=2, "send")?;
-    let channel = ChannelObject::of(call)?;
+    let channel = ChannelObject::of_either(call)?;
     channel.on_bytes(call, |_, _| Ok(()))?;
     let bytes = text(call)?;
     if channel.side == ScriptSide::Response && call.can_wait() {

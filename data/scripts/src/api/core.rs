@@ -9,8 +9,8 @@ use weir_model::{RulesetSet, ScriptPrinting, ScriptSettings};
 
 use super::classes::LateClass;
 use super::{
-    ApiCall, ApiMember, ApiResult, addresses, concat, dates, expect_count, maps, patrefs, process, proxies,
-    queues, table,
+    ApiCall, ApiMember, ApiResult, addresses, concat, dates, expect_count, filters, maps, patrefs, process,
+    proxies, queues, table,
 };
 use crate::registry::{FunctionKind, Registered, ruleset};
 use crate::wait::ScriptWait;
@@ -54,13 +54,14 @@ const LATE_FUNCTIONS: &[ApiMember] = &[
     ("match_addr", addresses::match_addr),
     ("parse_addr", addresses::parse_addr),
     ("queue", queues::new),
+    ("register_filter", filters::register),
     ("rfc850_date", dates::rfc850_date),
     ("set_map", maps::set_map),
     ("set_nice", set_nice),
 ];
 
 /// Members that are not implemented yet. Their use is an error.
-const NOT_YET: &[&str] = &["event_sub", "register_cli", "register_filter", "wait"];
+const NOT_YET: &[&str] = &["event_sub", "register_cli", "wait"];
 
 /// The levels of messages.
 const LEVELS: &[(&str, i64)] = &[
@@ -130,7 +131,7 @@ fn keep_member(call: &ApiCall<'_>, name: &[u8]) {
     call.push_value(-2);
 }
 
-fn needs_loading(call: &ApiCall<'_>, name: &str) -> Result<(), Misuse> {
+pub(super) fn needs_loading(call: &ApiCall<'_>, name: &str) -> Result<(), Misuse> {
     match call.host().is_loading.get() {
         true => Ok(()),
         false => Err(Misuse::text(format!("{name}: not available outside of body context"))),
@@ -138,7 +139,7 @@ fn needs_loading(call: &ApiCall<'_>, name: &str) -> Result<(), Misuse> {
 }
 
 /// The name of a function in argument 1.
-fn name(call: &ApiCall<'_>) -> Result<String, Misuse> {
+pub(super) fn name(call: &ApiCall<'_>) -> Result<String, Misuse> {
     Ok(String::from_utf8_lossy(call.expect_bytes(1)?).into_owned())
 }
 

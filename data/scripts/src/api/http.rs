@@ -5,39 +5,64 @@ use weir_expr::pattern::regex::Regex;
 use weir_http::{Head, NoRoom, status};
 use weir_lua::{LuaStack, Misuse};
 
+use super::channel::ChannelObject;
 use super::{ApiCall, ApiMember, ApiResult, expect_count, on_stream};
-use crate::target::ScriptSide::{self, Request, Response};
+use crate::message::ScriptSide::{self, Request, Response};
 use crate::target::{RequestLinePart, ScriptTarget};
 
 pub(super) const METHODS: &[ApiMember] = &[
-    ("req_get_headers", |call| headers(call, Request, "req_get_headers")),
-    ("res_get_headers", |call| headers(call, Response, "res_get_headers")),
-    ("req_add_header", |call| edit_field(call, Request, ADD, "req_add_hdr")),
-    ("res_add_header", |call| edit_field(call, Response, ADD, "res_add_hdr")),
-    ("req_set_header", |call| edit_field(call, Request, SET, "req_set_hdr")),
-    ("res_set_header", |call| edit_field(call, Response, SET, "res_set_hdr")),
-    ("req_del_header", |call| del_header(call, Request, "req_del_hdr")),
-    ("res_del_header", |call| del_header(call, Response, "res_del_hdr")),
-    ("req_rep_header", |call| replace(call, Request, false, "req_rep_hdr")),
-    ("res_rep_header", |call| replace(call, Response, false, "res_rep_hdr")),
-    ("req_rep_value", |call| replace(call, Request, true, "req_rep_val")),
-    ("res_rep_value", |call| replace(call, Response, true, "res_rep_val")),
-    ("req_set_method", |call| set_line(call, RequestLinePart::Method)),
-    ("req_set_path", |call| set_line(call, RequestLinePart::Path)),
-    ("req_set_query", |call| set_line(call, RequestLinePart::Query)),
-    ("req_set_uri", |call| set_line(call, RequestLinePart::Uri)),
-    ("res_set_status", set_status),
+    ("req_get_headers", |call| headers(call, Heads::Http(Request), "req_get_headers")),
+    ("res_get_headers", |call| headers(call, Heads::Http(Response), "res_get_headers")),
+    ("req_add_header", |call| edit_field(call, Heads::Http(Request), ADD, "req_add_hdr")),
+    ("res_add_header", |call| edit_field(call, Heads::Http(Response), ADD, "res_add_hdr")),
+    ("req_set_header", |call| edit_field(call, Heads::Http(Request), SET, "req_set_hdr")),
+    ("res_set_header", |call| edit_field(call, Heads::Http(Response), SET, "res_set_hdr")),
+    ("req_del_header", |call| del_header(call, Heads::Http(Request), "req_del_hdr")),
+    ("res_del_header", |call| del_header(call, Heads::Http(Response), "res_del_hdr")),
+    ("req_rep_header", |call| replace(call, Heads::Http(Request), false, "req_rep_hdr")),
+    ("res_rep_header", |call| replace(call, Heads::Http(Response), false, "res_rep_hdr")),
+    ("req_rep_value", |call| replace(call, Heads::Http(Request), true, "req_rep_val")),
+    ("res_rep_value", |call| replace(call, Heads::Http(Response), true, "res_rep_val")),
+    ("req_set_method", |call| set_line(call, Heads::Http(Request), RequestLinePart::Method)),
+    ("req_set_path", |call| set_line(call, Heads::Http(Request), RequestLinePart::Path)),
+    ("req_set_query", |call| set_line(call, Heads::Http(Request), RequestLinePart::Query)),
+    ("req_set_uri", |call| set_line(call, Heads::Http(Request), RequestLinePart::Uri)),
+    ("res_set_status", |call| {
+        set_status(call, Heads::Http(Response))?;
+        call.results(0)
+    }),
 ];
 
-const ADD: FieldEdit = |head, _, name, value| head.add(name, value);
-const SET: FieldEdit = |head, raw, name, value| head.set(raw, name, value);
-
-fn number_of(call: &ApiCall<'_>) -> Result<i64, Misuse> {
-    call.object(1, call.host().classes().http).ok_or_else(|| call.wrong_kind(1, "HTTP"))
+/// What argument 1 has to be.
+#[derive(Clone, Copy)]
+pub(super) enum Heads {
+    /// `HTTP`, for the head of one side.
+    Http(ScriptSide),
+    /// `HTTPMessage`.
+    Message,
 }
 
+impl Heads {
+    /// The stream of the object, and the side of the head.
+    fn find(self, call: &ApiCall<'_>) -> Result<(i64, ScriptSide), Misuse> {
+        match self {
+            Heads::Http(side) => {
+                let number = call.object(1, call.host().classes().http);
+                number.map(|number| (number, side)).ok_or_else(|| call.wrong_kind(1, "HTTP"))
+            }
+            Heads::Message => {
+                let message = ChannelObject::of_message(call, 1)?;
+                Ok((message.number, message.side))
+            }
+        }
+    }
+}
+
+pub(super) const ADD: FieldEdit = |head, _, name, value| head.add(name, value);
+pub(super) const SET: FieldEdit = |head, raw, name, value| head.set(raw, name, value);
+
 /// The head of a message, which rules may still change.
-fn head(target: &mut dyn ScriptTarget, side: ScriptSide) -> Result<(&mut Head, &[u8]), Misuse> {
+pub(super) fn head(target: &mut dyn ScriptTarget, side: ScriptSide) -> Result<(&mut Head, &[u8]), Misuse> {
     let missing = match side {
         Request => "the request cannot be changed any more, or it is not HTTP",
         Response => "there is no HTTP response that can be changed here",
@@ -45,9 +70,10 @@ fn head(target: &mut dyn ScriptTarget, side: ScriptSide) -> Result<(&mut Head, &
     target.head(side).ok_or(Misuse::text(missing))
 }
 
-fn headers(call: &ApiCall<'_>, side: ScriptSide, name: &str) -> ApiResult {
+pub(super) fn headers(call: &ApiCall<'_>, heads: Heads, name: &str) -> ApiResult {
     expect_count(call, 1..=1, name)?;
-    on_stream(call, number_of(call)?, |target, stack| {
+    let (number, side) = heads.find(call)?;
+    on_stream(call, number, |target, stack| {
         let (head, raw) = head(target, side)?;
         push_fields(stack, head, raw);
         Ok(())
@@ -82,12 +108,12 @@ pub(super) fn push_fields(stack: &LuaStack<'_>, head: &Head, raw: &[u8]) {
 }
 
 /// An edit of a field: the head, its received bytes, the name and the value.
-type FieldEdit = fn(&mut Head, &[u8], &[u8], &[u8]) -> Result<(), NoRoom>;
+pub(super) type FieldEdit = fn(&mut Head, &[u8], &[u8], &[u8]) -> Result<(), NoRoom>;
 
 /// Adds or sets a field.
-fn edit_field(call: &ApiCall<'_>, side: ScriptSide, edit: FieldEdit, function: &str) -> ApiResult {
+pub(super) fn edit_field(call: &ApiCall<'_>, heads: Heads, edit: FieldEdit, function: &str) -> ApiResult {
     expect_count(call, 3..=3, function)?;
-    let number = number_of(call)?;
+    let (number, side) = heads.find(call)?;
     let (name, value) = (field_name(call, 2)?, field_value(call, 3)?);
     on_stream(call, number, |target, _| {
         let (head, raw) = head(target, side)?;
@@ -103,9 +129,9 @@ fn edit_field(call: &ApiCall<'_>, side: ScriptSide, edit: FieldEdit, function: &
     call.results(0)
 }
 
-fn del_header(call: &ApiCall<'_>, side: ScriptSide, function: &str) -> ApiResult {
+pub(super) fn del_header(call: &ApiCall<'_>, heads: Heads, function: &str) -> ApiResult {
     expect_count(call, 2..=2, function)?;
-    let (number, name) = (number_of(call)?, call.expect_bytes(2)?);
+    let ((number, side), name) = (heads.find(call)?, call.expect_bytes(2)?);
     on_stream(call, number, |target, _| {
         let (head, raw) = head(target, side)?;
         head.remove_matching(raw, |candidate| candidate.eq_ignore_ascii_case(name));
@@ -115,9 +141,9 @@ fn del_header(call: &ApiCall<'_>, side: ScriptSide, function: &str) -> ApiResult
 }
 
 /// Replaces the matches of a regular expression, in each value or in each member of a list.
-fn replace(call: &ApiCall<'_>, side: ScriptSide, each: bool, function: &str) -> ApiResult {
+pub(super) fn replace(call: &ApiCall<'_>, heads: Heads, each: bool, function: &str) -> ApiResult {
     expect_count(call, 4..=4, function)?;
-    let number = number_of(call)?;
+    let (number, side) = heads.find(call)?;
     let (name, pattern) = (field_name(call, 2)?, call.expect_bytes(3)?);
     let template = field_value(call, 4)?;
     let pattern = String::from_utf8_lossy(pattern);
@@ -137,8 +163,11 @@ fn replace(call: &ApiCall<'_>, side: ScriptSide, each: bool, function: &str) -> 
 }
 
 /// Sets a part of the request line.
-fn set_line(call: &ApiCall<'_>, part: RequestLinePart) -> ApiResult {
-    let (number, text) = (number_of(call)?, call.expect_bytes(2)?);
+pub(super) fn set_line(call: &ApiCall<'_>, heads: Heads, part: RequestLinePart) -> ApiResult {
+    let ((number, side), text) = (heads.find(call)?, call.expect_bytes(2)?);
+    if side == Response {
+        return Err(Misuse::text("a response has no request line"));
+    }
     // A blank or a control character would end the request line early.
     if text.iter().any(|byte| !byte.is_ascii_graphic() && byte.is_ascii()) {
         return Err(Misuse::argument(2, "a text without blanks and control characters expected"));
@@ -151,8 +180,11 @@ fn set_line(call: &ApiCall<'_>, part: RequestLinePart) -> ApiResult {
     call.results(1)
 }
 
-fn set_status(call: &ApiCall<'_>) -> ApiResult {
-    let (number, status) = (number_of(call)?, call.expect_integer(2)?);
+pub(super) fn set_status(call: &ApiCall<'_>, heads: Heads) -> Result<(), Misuse> {
+    let ((number, side), status) = (heads.find(call)?, call.expect_integer(2)?);
+    if side == Request {
+        return Err(Misuse::text("a request has no status"));
+    }
     let status = u16::try_from(status).ok().filter(|status| (100..=999).contains(status));
     let status = status.ok_or_else(|| Misuse::argument(2, "a status from 100 to 999 expected"))?;
     let reason = if call.is_nil(3) { b"" } else { field_value(call, 3)? };
@@ -161,8 +193,7 @@ fn set_status(call: &ApiCall<'_>) -> ApiResult {
         let (head, _) = head(target, Response)?;
         head.set_status(status).map_err(no_room)?;
         head.set_reason(reason).map_err(no_room)
-    })?;
-    call.results(0)
+    })
 }
 
 /// The name of a field. Others would break the head.

@@ -7,6 +7,7 @@ use super::core::{level_of, write_message_of};
 use super::reply::read_reply;
 use super::values::{push_value, read_value};
 use super::{ApiCall, ApiMember, ApiResult, expect_count, on_stream};
+use crate::message::ScriptSide;
 use crate::target::StreamSetting;
 use crate::wait::{ScriptReply, ScriptWait};
 
@@ -53,6 +54,13 @@ pub(super) fn index(call: &ApiCall<'_>) -> ApiResult {
         b"c" => classes.converters,
         b"sc" => classes.string_converters,
         b"http" if is_http(call, number) => classes.http,
+        b"http_req" | b"http_res" if call.host().filters.running().is_some() => {
+            let side = if name == b"http_req" { ScriptSide::Request } else { ScriptSide::Response };
+            match is_http(call, number) {
+                true => call.host().filters.messages(side),
+                false => return call.results(1),
+            }
+        }
         b"req" => classes.request_channel,
         b"res" => classes.response_channel,
         _ => return call.results(1),

@@ -21,7 +21,7 @@ use weir_config::proxy::{FilterContext, implied_filter};
 use weir_config::words::{Parsed, Words, fault};
 use weir_fingerprint::Canonical;
 use weir_model::{Compression, CompressionAlgorithm, FilterArguments, FilterDirection, FilterFacts};
-use weir_mux::{Failed, Filter, FilterOutput, HeadContext, Message, Passed, Trailers};
+use weir_mux::{Failed, Filter, FilterOutput, HeadContext, LengthChange, Message, Passed, Trailers};
 use weir_sched::Tick;
 
 use self::request::RequestCompressor;
@@ -295,6 +295,14 @@ impl CompressedBody {
             false => BodyEncoder::new(algorithm, encoders.tuning().level, encoders),
         };
         encoder.map_or(CompressedBody::Bypassed, |encoder| CompressedBody::Encoded(Box::new(encoder)))
+    }
+
+    /// The effect on the body's length.
+    fn length_change(&self) -> LengthChange {
+        match self {
+            CompressedBody::Encoded(_) => LengthChange::Unknown,
+            CompressedBody::Untouched | CompressedBody::Bypassed => LengthChange::None,
+        }
     }
 
     fn payload(

@@ -11,7 +11,7 @@ use weir_config::proxy::{FilterContext, filter};
 use weir_config::words::{Parsed, Words, fault};
 use weir_fingerprint::Canonical;
 use weir_model::{FilterArguments, FilterDirection};
-use weir_mux::{Failed, Filter, FilterOutput, HeadContext, Message, More, Passed, Trailers};
+use weir_mux::{Failed, Filter, FilterOutput, HeadContext, LengthChange, Message, More, Passed, Trailers};
 use weir_sched::Tick;
 
 use super::{FilterParts, Row, StreamFilter};
@@ -204,9 +204,9 @@ impl Trace {
 }
 
 impl Filter for Trace {
-    fn head(&mut self, head: &mut Message, _: &HeadContext<'_>) -> Result<bool, Failed> {
+    fn head(&mut self, head: &mut Message, _: &HeadContext<'_>) -> Result<LengthChange, Failed> {
         if self.is_quiet() {
-            return Ok(false);
+            return Ok(LengthChange::None);
         }
         let mut bytes = Vec::new();
         head.write(&mut bytes);
@@ -220,7 +220,7 @@ impl Filter for Trace {
             self.label.line(&mut text, &format!("\t{}:{value}", name.to_ascii_lowercase()));
         }
         (self.out)(&text);
-        Ok(false)
+        Ok(LengthChange::None)
     }
 
     fn payload(
@@ -358,7 +358,7 @@ mod tests {
         assert!(message.read_kept(weir_http::Kind::Response, head).is_some());
         let context =
             HeadContext { request: None, length: Some(3), is_delimited: true, now: Tick::from_ms(7) };
-        assert_eq!(trace.head(&mut message, &context), Ok(false), "it changes no length");
+        assert_eq!(trace.head(&mut message, &context), Ok(LengthChange::None));
         let prefix = "[strm 0x2a(2a) 0x00000000 0x00000000] ";
         let lines = said();
         let traced: Vec<_> = lines.iter().filter_map(|line| line.strip_prefix(prefix)).collect();

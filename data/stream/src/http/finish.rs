@@ -14,6 +14,9 @@ use crate::stream::phases::EndPhase;
 impl EndPhase {
     /// Ends the stream. Returns whether the client connection can carry another one.
     pub(super) async fn finish(&mut self) -> bool {
+        if self.stream.as_filter_phase().has_scripts() {
+            PooledFuture::new(self.stream.filter_phase().end_analysis()).await;
+        }
         // The log line may contain facts about the server connection, so it is written before another stream can use the connection.
         self.stream.conclude();
         self.settle_server();

@@ -4,7 +4,7 @@ use weir_backend::Observation;
 use weir_backend::counters::ServerCounter;
 use weir_containers::PooledFuture;
 use weir_http::{BodySize, HeadFlags, NoRoom, Version, status};
-use weir_mux::{BodyFlow, ConnectionMode, Failed, FlowSide, FlowState, KeptBody, ReadHead};
+use weir_mux::{BodyFlow, ConnectionMode, FlowSide, FlowState, KeptBody, ReadHead};
 use weir_net::{ConnectionFault, ReceiveOutcome, SendOutcome};
 
 use super::bodies::{MAX_UNWANTED, no_server};
@@ -37,6 +37,8 @@ impl ExchangePhase {
                 return Err(self.given_up());
             }
             self.prepare_request()?;
+            self.stream.filter_phase().filter_request().await?;
+            self.plan_replay();
             loop {
                 self.stream.server_phase().reach_server().await?;
                 match self.converse().await {
@@ -78,9 +80,11 @@ impl ExchangePhase {
         if self.stream.backend.config.settings.options.http_drop_request_trailers {
             self.stream.request.body.drop_trailers();
         }
-        if self.stream.request.body.is_filtered() {
-            self.filter_request()?;
-        }
+        Ok(())
+    }
+
+    /// Decides about the parts of a complete request that a retry may send again.
+    pub(super) fn plan_replay(&mut self) {
         if self.stream.attempts.replay != Replay::Forbidden {
             self.stream.attempts.replay =
                 if self.stream.request.body.is_done() { Replay::Head } else { Replay::No };
@@ -90,7 +94,6 @@ impl ExchangePhase {
                 self.keep_body();
             }
         }
-        Ok(())
     }
 
     /// Keeps a copy of a complete body for a retry.
@@ -450,6 +453,7 @@ impl ExchangePhase {
         self.stream.reusable.client &= self.stream.response.size != BodySize::Tunnel;
         self.stream.note_head_size(true);
         self.stream.inspection().bound_response_head();
+        self.stream.filter_phase().begin_analysis(MessageDirection::Response).await?;
         if let Err(stop) = self.stream.response_phase().examine().await {
             // The client gets another response. The server's response time still counts (manual, 8.4, "Tr").
             self.stream.response.logged.heads = 0;
@@ -457,7 +461,10 @@ impl ExchangePhase {
         }
         let size = self.settle_response_body()?;
         self.stream.response.is_tunnel = size == BodySize::Tunnel;
-        let size = if self.stream.response.body.is_filtered() { self.filter_response(size)? } else { size };
+        let size = match self.stream.response.body.is_filtered() {
+            true => PooledFuture::new(self.stream.filter_phase().filter_response(size)).await?,
+            false => size,
+        };
         self.settle_connections(size)?;
         let verbatim = self.stream.response.message.verbatim(&self.stream.client);
         let Some(upstream) = &self.stream.server.upstream else { return Err(no_server()) };
@@ -507,53 +514,6 @@ impl ExchangePhase {
             return PooledFuture::new(self.stream.relay_phase().relay()).await;
         }
         self.stream.body_phase().exchange_bodies().await
-    }
-
-    /// Passes the request's head to its filters. They must see the body before it is sent, so the body is never sent with the head.
-    #[cold]
-    fn filter_request(&mut self) -> PhaseResult {
-        self.stream.request.message.detach(&mut self.stream.client);
-        if !self.stream.request.body.inspect(&mut self.stream.client) {
-            self.stream.trace_mut().trace_coding(MessageDirection::Request, false);
-            return Err(self.malformed_request_body());
-        }
-        match self.stream.request.body.head(&mut self.stream.request.message, None) {
-            Ok(true) => self.stream.request.message.chunk().map_err(|_| no_room()),
-            Ok(false) => Ok(()),
-            Err(Failed) => Err(StreamError::error(500, By::Internal, During::Headers)),
-        }
-    }
-
-    /// Passes the response's head to its filters. Returns the body size to announce.
-    #[cold]
-    fn filter_response(&mut self, size: BodySize) -> PhaseResult<BodySize> {
-        let Some(upstream) = &mut self.stream.server.upstream else { return Err(no_server()) };
-        self.stream.response.message.detach(&mut upstream.connector);
-        self.stream.response.begin_body(&upstream.connector, size);
-        // A body that arrived whole has a length. An invalid one is refused later.
-        let _ = self.stream.response.body.inspect(&mut upstream.connector);
-        let resizes = self
-            .stream
-            .response
-            .body
-            .head(&mut self.stream.response.message, Some(&self.stream.request.message));
-        match resizes {
-            Ok(true) if size != BodySize::Tunnel => {}
-            Ok(_) => return Ok(size),
-            Err(Failed) => {
-                self.stream.counts().count(CountedEvent::FailedResponse);
-                return Err(StreamError::error(500, By::Internal, During::Headers));
-            }
-        }
-        // For an HTTP/1.0 client, the end of the connection delimits the body.
-        let chunks = self.stream.request.message.head.version() >= Version::HTTP_11;
-        let stated = if chunks {
-            self.stream.response.message.chunk()
-        } else {
-            self.stream.response.message.unframe()
-        };
-        stated.map_err(|_| no_room())?;
-        Ok(BodySize::Unknown)
     }
 
     /// The size of the body for the client. Rules may have added or removed a body. A tunnel opens if the server agreed and the response
@@ -687,7 +647,7 @@ impl ExchangePhase {
     }
 
     /// The ending for a request body with invalid chunked coding.
-    fn malformed_request_body(&self) -> StreamError {
+    pub(super) fn malformed_request_body(&self) -> StreamError {
         self.stream.counts().count_bad_request();
         StreamError::error(400, By::Proxy, During::Headers)
     }
@@ -748,6 +708,6 @@ fn out_of_buffers() -> StreamError {
 }
 
 /// The error when the fields that the proxy adds make the head exceed its buffer.
-fn no_room() -> StreamError {
+pub(super) fn no_room() -> StreamError {
     StreamError::Error(400, Ending::new(By::Proxy, During::Request))
 }

@@ -42,6 +42,8 @@ impl SubrequestPhase {
             self.stream.request.body.begin(BodyFlow::made());
         }
         self.stream.exchange_phase().prepare_request()?;
+        self.stream.filter_phase().filter_request().await?;
+        self.stream.exchange_phase().plan_replay();
         if let Some(body) = body {
             self.stream.request.body.begin(BodyFlow::done());
             self.stream.attempts.keep(body);

@@ -5,6 +5,7 @@ use std::any::Any;
 use weir_containers::PoolBox;
 use weir_expr::{Value, VariableId};
 use weir_mux::Message;
+use weir_scripts::FilterTurn;
 
 use crate::stream::Stream;
 use crate::stream::channel_bytes::ChannelBytes;
@@ -18,6 +19,11 @@ pub(crate) trait Attachment: Any {
 
     /// The request's head is about to be sent to a server. It is not called again for a retry.
     fn request_leaves(&self, _: &mut Message) {}
+
+    /// Whether the filter is that of a script, which is called beside the transfer.
+    fn is_script(&self) -> bool {
+        false
+    }
 
     /// The stream is dropped.
     fn detached(&mut self) {}
@@ -35,6 +41,10 @@ pub(crate) struct Attached {
     pub(crate) has_server_session: bool,
     /// Variables of scope `res` that agents set before the response began.
     pub(crate) early: Vec<(VariableId, Value<'static>)>,
+    /// Whether a filter is that of a script.
+    pub(crate) has_script_filters: bool,
+    /// The call of a script's filter that runs.
+    pub(crate) turn: Option<Box<FilterTurn>>,
     /// Bytes that scripts gave to the channels.
     pub(crate) channels: Option<Box<ChannelBytes>>,
 }
@@ -56,6 +66,7 @@ impl Attached {
 
     /// Adds the attachment of `proxy`'s filter at `position`.
     pub(crate) fn add(&mut self, proxy: usize, position: usize, attachment: Box<dyn Attachment>) {
+        self.has_script_filters |= attachment.is_script();
         self.filters.push(AttachedFilter { proxy, position, attachment });
     }
 
@@ -64,6 +75,14 @@ impl Attached {
         self.filters.iter().filter(move |filter| filter.proxy == proxy).filter_map(|filter| {
             let attachment: &dyn Any = &*filter.attachment;
             Some((filter.position, attachment.downcast_ref()?))
+        })
+    }
+
+    /// The attachments of type `A`.
+    pub(crate) fn every<A: Attachment>(&self) -> impl Iterator<Item = &A> {
+        self.iter().filter_map(|attachment| {
+            let attachment: &dyn Any = attachment;
+            attachment.downcast_ref()
         })
     }
 

@@ -71,6 +71,8 @@ handles! {
     ExchangePhase: exchange_phase, as_exchange_phase;
     /// Sends a request of the process itself and reads its answer: `http/subrequest.rs`.
     SubrequestPhase: subrequest_phase;
+    /// Passes messages through filters, and calls those of scripts: `filters/script/calls.rs`, `filtering.rs`.
+    FilterPhase: filter_phase, as_filter_phase;
     /// Runs the rules on the response: `http/response.rs`.
     ResponsePhase: response_phase, as_response_phase;
     /// Moves the bodies: `http/bodies.rs`.

@@ -9,8 +9,9 @@ use weir_syntax::{Diagnostic, Span, Word};
 
 use super::LineContext;
 use crate::rows::Table;
+use crate::scripts::ScriptFilter;
 use crate::words::{Parsed, Words};
-use weir_model::{Filter, FilterArguments};
+use weir_model::{Filter, FilterArguments, Mode};
 
 /// All filters, in the order in which messages list them.
 pub type FilterTable = Table<FilterReader>;
@@ -56,6 +57,19 @@ impl FilterContext<'_, '_> {
     /// Warns about a word of the line.
     pub fn warn(&self, words: &Words<'_>, span: Span, message: impl Into<String>) {
         words.line().remark(Diagnostic::warning(span, message));
+    }
+
+    /// Makes the filter of a script with this name, with `lua.`. `None` if no script registered it.
+    ///
+    /// # Errors
+    /// The message of an error in the script.
+    pub fn script_filter(&self, name: &str, arguments: &[&str]) -> Option<Result<ScriptFilter, String>> {
+        self.line.resources.scripts.filter(name, arguments)
+    }
+
+    /// Whether the lines so far put the section into HTTP mode.
+    pub fn is_http(&self) -> bool {
+        self.line.draft.proxy.mode() == Mode::Http
     }
 
     /// Reads an expression, which may be several words long.

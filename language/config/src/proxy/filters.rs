@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use weir_expr::expr::script::{name_of, text_of};
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Word};
 
 use super::keywords::keyword;
@@ -75,11 +76,11 @@ fn read_filter(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
     let name = words.expect(&format!("missing argument for 'filter' in {subject}."))?;
     let not_there = |name: &Word| not_yet(name.span(), &format!("filter {name}"));
     let table = context.keywords.filters;
-    let row = table.find(name.text());
+    let is_script = name.text().starts_with("lua.");
+    let row = table.find(if is_script { "lua.<name>" } else { name.text() });
     let (keyword, reader) = match row.map(|row| (row.name, row.handler)) {
         Some((keyword, Handler::Ready(reader))) => (keyword, reader),
         Some((_, Handler::NotYet | Handler::Removed(_))) => return Err(not_there(name)),
-        None if name.text().starts_with("lua.") => return Err(not_there(name)),
         None => {
             let ready = table.rows().filter(|row| row.is_ready());
             let known = ready.map(|row| format!("'{}'", row.name)).collect::<Vec<_>>().join(", ");
@@ -89,6 +90,8 @@ fn read_filter(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
     };
     let arguments = (reader.read)(&mut FilterContext { line: context, word: name }, words)?;
     words.end(&format!("filter {name}"))?;
+    // A filter of a script has its own name as keyword.
+    let keyword = if is_script { text_of(name_of(name.text())) } else { keyword };
     if context.draft.proxy.filters.len() >= MAX_FILTERS {
         return Err(fault(name.span(), format!("more than {MAX_FILTERS} filters.")));
     }

@@ -4,7 +4,7 @@ use weir_expr::{ScriptName, ScriptNames};
 use weir_model::ScriptSettings;
 
 use crate::rules::sets;
-use crate::scripts::{ModuleKind, ScriptAction, ScriptFile, ScriptHost, ServiceKind};
+use crate::scripts::{ModuleKind, ScriptAction, ScriptFile, ScriptFilter, ScriptHost, ServiceKind};
 
 /// Knows the fetch `lua.f`, the converter `lua.c` and the action `lua.act` of requests, with one argument. A script with the text `fail` fails.
 pub(crate) struct TestScripts;
@@ -37,6 +37,10 @@ impl ScriptHost for TestScripts {
     }
 
     fn service(&self, _: &str, _: ServiceKind) -> Option<ScriptName> {
+        None
+    }
+
+    fn filter(&self, _: &str, _: &[&str]) -> Option<Result<ScriptFilter, String>> {
         None
     }
 }

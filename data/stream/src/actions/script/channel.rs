@@ -15,7 +15,9 @@ use weir_http::Head;
 use weir_mux::FlowState;
 use weir_net::{Connection, ReceiveOutcome, SendOutcome};
 use weir_sched::Tick;
-use weir_scripts::{ChannelCall, ChannelState, ScriptChannels, ScriptRun, ScriptSide};
+use weir_scripts::{
+    ChannelCall, ChannelState, FilteredPayload, ScriptChannels, ScriptRun, ScriptSide, ScriptTarget,
+};
 
 use super::target::{YIELD, waits_until};
 use crate::clock;
@@ -58,6 +60,9 @@ impl IncomingBytes<'_> {
 
 impl ScriptChannels for Stream {
     fn channel(&mut self, side: ScriptSide) -> ChannelState {
+        if let Some(payload) = filtered(self, side) {
+            return payload.state();
+        }
         let may_receive = may_receive(self, side);
         if self.speaks_http() {
             let input = http_input(self, side);
@@ -79,6 +84,10 @@ impl ScriptChannels for Stream {
     }
 
     fn incoming(&self, side: ScriptSide) -> Option<&[u8]> {
+        let turn = self.attached.as_ref().and_then(|attached| attached.turn.as_deref());
+        if let Some(payload) = turn.filter(|turn| turn.side == side).and_then(|turn| turn.payload.as_ref()) {
+            return Some(payload.incoming());
+        }
         if self.speaks_http() {
             return None;
         }
@@ -92,6 +101,9 @@ impl ScriptChannels for Stream {
     }
 
     fn replace_incoming(&mut self, side: ScriptSide, range: Range<usize>, bytes: &[u8]) -> bool {
+        if let Some(payload) = filtered(self, side) {
+            return payload.replace(range, bytes);
+        }
         if bytes.len() > range.len() && !has_room(self, side, bytes.len() - range.len()) {
             return false;
         }
@@ -101,6 +113,9 @@ impl ScriptChannels for Stream {
     }
 
     fn add_outgoing(&mut self, side: ScriptSide, bytes: &[u8]) -> bool {
+        if let Some(payload) = filtered(self, side) {
+            return payload.send(bytes);
+        }
         if !has_room(self, side, bytes.len()) || IncomingBytes::of(self, side).is_none() {
             return false;
         }
@@ -116,6 +131,9 @@ impl ScriptChannels for Stream {
     }
 
     fn forward(&mut self, side: ScriptSide, count: usize) {
+        if let Some(payload) = filtered(self, side) {
+            return payload.forward(count);
+        }
         let Some(bytes) = self.incoming(side).map(|input| input[..count].to_vec()) else { return };
         let Some(incoming) = IncomingBytes::of(self, side) else { return };
         match incoming {
@@ -131,6 +149,11 @@ impl ScriptChannels for Stream {
             }
         }
     }
+}
+
+/// The payload of a channel, in the call of a filter about it.
+fn filtered(stream: &mut Stream, side: ScriptSide) -> Option<&mut FilteredPayload> {
+    stream.filter_turn()?.payload_of(side)
 }
 
 /// Notes the inspection delay of a ruleset, for streams of processes with scripts.

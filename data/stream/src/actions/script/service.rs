@@ -281,7 +281,7 @@ impl ScriptService {
         match self.whole_body(stream)? {
             Some(body) => stream.reply_phase().send_service(&body).await?,
             None => {
-                stream.reply_phase().send_service_head()?;
+                stream.reply_phase().send_service_head().await?;
                 self.drive(stream).await?;
             }
         }

@@ -11,8 +11,8 @@ use weir_http::{BodySize, Head};
 use weir_net::ReceiveOutcome;
 use weir_sched::Tick;
 use weir_scripts::{
-    RequestLinePart, ScriptReply, ScriptResult, ScriptRun, ScriptSide, ScriptStep, ScriptTarget, Scripts,
-    StreamSetting, VisitAll,
+    FilterTurn, RequestLinePart, ScriptReply, ScriptResult, ScriptRun, ScriptSide, ScriptStep, ScriptTarget,
+    Scripts, StreamSetting, VisitAll,
 };
 
 use super::channel::{ChannelWait, relay_meanwhile};
@@ -232,6 +232,17 @@ impl ScriptTarget for Stream {
             ScriptSide::Response => &mut self.response.message,
         };
         actions::headers::replace_in_fields(message, name, pattern, template, each)
+    }
+
+    fn filter_turn(&mut self) -> Option<&mut FilterTurn> {
+        self.attached.as_mut()?.turn.as_deref_mut()
+    }
+
+    fn is_complete(&self, side: ScriptSide) -> bool {
+        match side {
+            ScriptSide::Request => self.request.body.is_complete(),
+            ScriptSide::Response => self.response.body.is_complete(),
+        }
     }
 
     fn is_http(&self) -> bool {

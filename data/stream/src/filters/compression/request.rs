@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use weir_model::CompressionAlgorithm;
-use weir_mux::{Failed, Filter, FilterOutput, HeadContext, Message, More, Passed, Trailers};
+use weir_mux::{Failed, Filter, FilterOutput, HeadContext, LengthChange, Message, More, Passed, Trailers};
 use weir_sched::Tick;
 
 use super::conditions;
@@ -30,17 +30,17 @@ impl RequestCompressor {
 }
 
 impl Filter for RequestCompressor {
-    fn head(&mut self, head: &mut Message, context: &HeadContext<'_>) -> Result<bool, Failed> {
+    fn head(&mut self, head: &mut Message, context: &HeadContext<'_>) -> Result<LengthChange, Failed> {
         self.body = CompressedBody::Untouched;
-        let Some(algorithm) = self.algorithm(head, context) else { return Ok(false) };
+        let Some(algorithm) = self.algorithm(head, context) else { return Ok(LengthChange::None) };
         let body = CompressedBody::begin(&self.state, algorithm);
         if let CompressedBody::Encoded(_) = body
             && !conditions::announce_request(head, algorithm)
         {
-            return Ok(false);
+            return Ok(LengthChange::None);
         }
         self.body = body;
-        Ok(matches!(self.body, CompressedBody::Encoded(_)))
+        Ok(self.body.length_change())
     }
 
     fn ignores_body(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use weir_mux::{Failed, Filter, FilterOutput, HeadContext, Message, More, Passed, Trailers};
+use weir_mux::{Failed, Filter, FilterOutput, HeadContext, LengthChange, Message, More, Passed, Trailers};
 use weir_sched::Tick;
 
 use super::conditions;
@@ -28,26 +28,26 @@ impl ResponseCompressor {
 }
 
 impl Filter for ResponseCompressor {
-    fn head(&mut self, head: &mut Message, context: &HeadContext<'_>) -> Result<bool, Failed> {
+    fn head(&mut self, head: &mut Message, context: &HeadContext<'_>) -> Result<LengthChange, Failed> {
         self.body = CompressedBody::Untouched;
-        let Some(request) = context.request else { return Ok(false) };
-        let Some(algorithm) = self.state.accepted(request) else { return Ok(false) };
+        let Some(request) = context.request else { return Ok(LengthChange::None) };
+        let Some(algorithm) = self.state.accepted(request) else { return Ok(LengthChange::None) };
         if head.head.status() == 304 {
             conditions::weaken_matched_tag(head, request);
-            return Ok(false);
+            return Ok(LengthChange::None);
         }
         if !self.is_wanted(head, request, context) {
-            return Ok(false);
+            return Ok(LengthChange::None);
         }
         let body = CompressedBody::begin(&self.state, algorithm);
         if let CompressedBody::Encoded(_) = body {
             if !conditions::announce_response(head, algorithm) {
-                return Ok(false);
+                return Ok(LengthChange::None);
             }
             self.state.used.set(Some(algorithm));
         }
         self.body = body;
-        Ok(matches!(self.body, CompressedBody::Encoded(_)))
+        Ok(self.body.length_change())
     }
 
     fn ignores_body(&self) -> bool {
