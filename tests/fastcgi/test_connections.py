@@ -427,3 +427,51 @@ def test_trace_fcgi_reports_failures(build):
         world.command(f"trace fcgi {words}")
     assert world.ask("/x").status == 502
     assert re.search(r"fcgi\|0\|fconn_err\] be=b connection failed: ", world.command("show events buf0"))
+
+
+def traced(world):
+    """Names and texts of the events of `trace fcgi` in the sink."""
+    return re.findall(r"\|fcgi\|\d\|(\w+)\] be=b (.*)\n", world.command("show events buf0"))
+
+
+def trace(world, *words):
+    """Begins a trace of all levels."""
+    for line in (*words, "fcgi sink buf0", "fcgi level developer"):
+        assert not world.command(f"trace {line}").strip()
+
+
+def test_trace_fcgi_locks_on_one_stream(build):
+    """The stream of the first request, and no other one of its connection."""
+    world = build(Application(echo)).serve(backend=ALWAYS, app="option keep-conn")
+    if world.haproxy:
+        return
+    assert world.ask("/0").status == 200
+    trace(world, "fcgi lock fstrm", "fcgi start now")
+    assert [world.ask(f"/{number}").status for number in (1, 2)] == [200, 200]
+    assert wait_until(lambda: traced(world)[-1:] and traced(world)[-1][0] == "fstrm_end")
+    names = [name for name, _ in traced(world)]
+    assert names[0] == "fstrm_new" and {"tx_begin_request", "tx_params", "rx_stdout", "rx_end_req"} < set(names), names
+    assert names.count("fstrm_new") == names.count("fstrm_end") == 1 and not any(name.startswith("fconn") for name in names), names
+    assert len(world.application.conversations) == 1
+
+
+def test_trace_fcgi_follows_the_stream_that_another_trace_locks_on(build):
+    world = build(Application(echo)).serve(backend=ALWAYS, app="option keep-conn")
+    if world.haproxy:
+        return
+    trace(world, "stream lock stream", "stream start now", "fcgi follow stream")
+    assert [world.ask(f"/{number}").status for number in (1, 2)] == [200, 200]
+    assert wait_until(lambda: "fstrm_end" in dict(traced(world)))
+    assert [name for name, _ in traced(world)].count("fstrm_new") == 1
+
+
+def test_trace_fcgi_locks_on_one_connection(build):
+    """The first connection until its end, and no later one."""
+    world = build(Application(echo)).serve(app="no option keep-conn")
+    if world.haproxy:
+        return
+    trace(world, "fcgi lock connection", "fcgi start now")
+    assert [world.ask(f"/{number}").status for number in (1, 2)] == [200, 200]
+    assert wait_until(lambda: "fconn_end" in dict(traced(world)))
+    names = [name for name, _ in traced(world)]
+    assert [names.count(name) for name in ("fconn_new", "fstrm_new", "fconn_end")] == [1, 1, 1], names

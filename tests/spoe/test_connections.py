@@ -398,3 +398,38 @@ def test_trace_spop_reports_failures(build):
         world.command(f"trace spop {words}")
     world.ask("/path")
     assert wait_until(lambda: "spop_strm_err] be=agents [1] stream given up" in world.command("show events buf0"))
+
+
+def traced(world):
+    """Names of the events of `trace spop` in the sink."""
+    return re.findall(r"\|spop\|\d\|(\w+)\] be=agents ", world.command("show events buf0"))
+
+
+def trace(world, criterion):
+    """Begins a trace that locks on this."""
+    for words in ("sink buf0", "level developer", f"lock {criterion}", "start now"):
+        assert not world.command(f"trace spop {words}").strip()
+
+
+def test_trace_spop_locks_on_one_stream(build):
+    """The first exchange, and no other one of its connection."""
+    world = build(Agent(echo), differs="its lines have another form")
+    world.serve(frontend=SHOW)
+    world.ask("/0")
+    trace(world, "spop_strm")
+    assert [field(world.ask(f"/{number}"), "x") for number in (1, 2)] == ["|/1", "|/2"]
+    assert traced(world) == ["spop_strm_new", "tx_notify", "rx_ack", "spop_strm_end"]
+    assert len({frame.session for frame in world.agent.notifies}) == 1
+
+
+def test_trace_spop_locks_on_one_connection(build):
+    """The first connection that is used, until its end, and no later one."""
+    world = build(Agent(script=hang_after_notify), differs="its lines have another form")
+    world.serve(timeout="50ms", agent_lines="no option pipelining")
+    trace(world, "connection")
+    for number in (1, 2):
+        world.ask(f"/{number}")
+    assert len({frame.session for frame in world.agent.notifies}) == 2
+    assert wait_until(lambda: "spop_conn_end" in traced(world))
+    names = traced(world)
+    assert [names.count(name) for name in ("spop_strm_new", "spop_conn_end")] == [1, 1], names

@@ -24,7 +24,7 @@ pub(crate) struct Http2Connection {
 impl Http2Connection {
     /// Makes the current task the owner of the connection.
     pub(crate) fn new(connection: Connection, bounds: Http2Bounds) -> Self {
-        let identity = ConnectionIdentity { proxy: "<check>".into(), ..ConnectionIdentity::default() };
+        let identity = ConnectionIdentity::of_server(0, 0, "<check>".into());
         let multiplexer = Multiplexer::to_server(connection, bounds.limits, bounds.pace, identity);
         multiplexer.own(weir_sched::current());
         Http2Connection { connection: OwnerHandle(multiplexer), frames: 0 }

@@ -26,9 +26,8 @@ use weir_tls::Facts;
 
 use crate::multiplexer::TurnEnd;
 use crate::multiplexer::trace::ConnectionIdentity;
+use crate::served::trace::{ConnectionTraceEvent, TracedConnection as _};
 use crate::served::{GreetingProgress, ServedConnection};
-
-use trace::SpopTraceEvent;
 
 pub use stream::{AgentStream, Notified};
 pub use trace::SPOP;
@@ -77,6 +76,8 @@ struct AgentState {
 #[derive(Debug)]
 struct Exchange {
     number: u32,
+    /// The number of its stream in traces. 0 for none.
+    serial: u64,
     /// The task to wake. `None` if the exchange was given up.
     task: Option<TaskKey>,
     /// The payload of its ACK: a list of actions.
@@ -235,25 +236,11 @@ impl AgentState {
     fn takes_more(&self) -> bool {
         !self.is_leaving && self.exchanges.len() < self.places as usize
     }
-
-    /// The state in `name=value` pairs, for debugging.
-    fn summary(&self) -> String {
-        format!(
-            "exchanges={} abandoned={} begun={} ready={} places={} out={} leaving={}",
-            self.exchanges.len(),
-            self.abandoned(),
-            self.next / 2,
-            u8::from(self.is_ready),
-            self.places,
-            self.engine.output().len(),
-            u8::from(self.is_leaving),
-        )
-    }
 }
 
 impl Drop for AgentState {
     fn drop(&mut self) {
-        self.trace_connection(SpopTraceEvent::ConnectionEnd);
+        self.trace_connection(ConnectionTraceEvent::End);
     }
 }
 
@@ -306,7 +293,7 @@ impl AgentMultiplexer {
             is_leaving: false,
             identity,
         };
-        state.trace_connection(SpopTraceEvent::ConnectionNew);
+        state.trace_new();
         Rc::new(AgentMultiplexer {
             inner: RefCell::new(state),
             facts,
@@ -375,7 +362,7 @@ impl ServedConnection for AgentMultiplexer {
     fn turn(&self) -> TurnEnd {
         self.woken.set(false);
         let mut inner = self.inner.borrow_mut();
-        inner.trace_connection(SpopTraceEvent::ConnectionWoken);
+        inner.trace_connection(ConnectionTraceEvent::Woken);
         let more = inner.fault.is_none() && inner.receive();
         let flushed = inner.flush();
         match inner.fault {

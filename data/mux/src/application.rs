@@ -32,10 +32,10 @@ use weir_tls::Facts;
 
 use crate::multiplexer::TurnEnd;
 use crate::multiplexer::trace::ConnectionIdentity;
+use crate::served::trace::{ConnectionTraceEvent, TracedConnection as _};
 use crate::served::{GreetingProgress, ServedConnection};
 
 use requests::RequestTable;
-use trace::FcgiTraceEvent;
 
 pub use extras::trim;
 pub use stream::ApplicationStream;
@@ -260,24 +260,11 @@ impl ApplicationState {
     fn is_closing(&self) -> bool {
         self.is_leaving || self.engine.is_closing()
     }
-
-    /// The state in `name=value` pairs, for debugging.
-    fn summary(&self) -> String {
-        let (requests, draining) = self.requests.counts();
-        format!(
-            "requests={requests} draining={draining} ended={} out={} direct={} withheld={} leaving={}",
-            self.ended,
-            self.engine.output().len(),
-            u8::from(self.is_direct),
-            u8::from(self.is_withheld),
-            u8::from(self.is_closing()),
-        )
-    }
 }
 
 impl Drop for ApplicationState {
     fn drop(&mut self) {
-        self.trace_connection(FcgiTraceEvent::ConnectionEnd);
+        self.trace_connection(ConnectionTraceEvent::End);
     }
 }
 
@@ -305,7 +292,7 @@ impl ApplicationMultiplexer {
             ended: 0,
             identity,
         };
-        state.trace_connection(FcgiTraceEvent::ConnectionNew);
+        state.trace_connection(ConnectionTraceEvent::New);
         if options.get_values {
             state.trace_values();
         }
@@ -354,8 +341,8 @@ impl ApplicationMultiplexer {
         }
     }
 
-    /// Begins a request of the current task. `None` if the connection takes none.
-    fn begin(&self, params: &[u8], has_body: bool) -> Option<u16> {
+    /// Begins a request of the current task. Traces find it by `serial`. `None` if the connection takes none.
+    fn begin(&self, params: &[u8], has_body: bool, serial: u64) -> Option<u16> {
         let mut inner = self.inner.borrow_mut();
         if inner.fault.is_some() || inner.is_leaving {
             return None;
@@ -376,7 +363,7 @@ impl ApplicationMultiplexer {
             }
         }
         inner.is_direct = is_alone;
-        inner.requests.insert(id, task);
+        inner.requests.insert(id, task, serial);
         inner.trace_begin(id, params, has_body);
         Some(id)
     }
@@ -403,9 +390,9 @@ impl ApplicationMultiplexer {
                 return true;
             }
             false => {
+                inner.trace_abort(id);
                 inner.requests.remove(id);
                 inner.engine.abort(id);
-                inner.trace_abort(id);
                 // Most applications notice the end of a request only by the end of its connection.
                 inner.is_leaving = true;
             }
@@ -424,7 +411,7 @@ impl ServedConnection for ApplicationMultiplexer {
     fn turn(&self) -> TurnEnd {
         self.woken.set(false);
         let mut inner = self.inner.borrow_mut();
-        inner.trace_connection(FcgiTraceEvent::ConnectionWoken);
+        inner.trace_connection(ConnectionTraceEvent::Woken);
         if inner.is_direct {
             return if inner.fault.is_some() { TurnEnd::Over } else { TurnEnd::Quiet };
         }

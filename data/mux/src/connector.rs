@@ -31,6 +31,7 @@ use crate::application::ApplicationStream;
 use crate::multiplexer::SharedStream;
 use crate::served::ServedConnection as _;
 use crate::service::LocalService;
+use crate::trace::TracedStream;
 
 pub use indirect::Indirect;
 
@@ -44,6 +45,17 @@ pub enum StreamConnector {
 
 // Every stream has two.
 const _: () = assert!(size_of::<StreamConnector>() <= 72 || size_of::<Errno>() > 2);
+
+impl TracedStream for StreamConnector {
+    fn identify(&mut self, serial: u64) {
+        match self {
+            StreamConnector::Indirect(Indirect::Shared(shared)) => shared.identify(serial),
+            StreamConnector::Indirect(Indirect::Agent(agent)) => agent.identify(serial),
+            StreamConnector::Indirect(Indirect::Application(request)) => request.identify(serial),
+            StreamConnector::Own(_) | StreamConnector::Indirect(_) => {}
+        }
+    }
+}
 
 impl From<Connection> for StreamConnector {
     #[inline]

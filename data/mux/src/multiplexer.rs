@@ -538,8 +538,14 @@ impl Multiplexer {
     }
 
     /// Opens a stream for the current task and sends the request head. Returns the stream identifier and the head's size in
-    /// bytes. `None` if no stream can be opened, temporarily or for good.
-    pub(crate) fn open(&self, head: &Head, raw: &[u8], chunks: bool, end: bool) -> Option<(u32, usize)> {
+    /// bytes. `None` if no stream can be opened, temporarily or for good. Traces find it by `serial`.
+    pub(crate) fn open(
+        &self,
+        serial: u64,
+        (head, raw): (&Head, &[u8]),
+        chunks: bool,
+        end: bool,
+    ) -> Option<(u32, usize)> {
         let mut inner = self.inner.borrow_mut();
         if inner.fault.is_some() {
             return None;
@@ -550,6 +556,7 @@ impl Multiplexer {
         inner.note_growth();
         let mut slot = StreamSlot::new(id);
         slot.task = weir_sched::current();
+        slot.serial = serial;
         inner.slots.push_back(slot);
         inner.trace_head(Passing::RequestSent, id, head, raw);
         let count = inner.engine.output().len() - before;

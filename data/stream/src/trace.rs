@@ -60,7 +60,8 @@ pub static H1: TraceSource = TraceSource::new(
         TraceEventKind { name: "tx_trailerus", help: "transmission of H1 trailers" },
         TraceEventKind { name: "tx_eoi", help: "transmission of the end of an H1 body" },
     ],
-);
+)
+.with_streams("h1s", "H1 stream");
 
 /// Bytes of connections in TCP mode.
 pub static PT: TraceSource = TraceSource::new(
@@ -152,17 +153,20 @@ impl StreamTrace {
         About {
             backend: self.stream.backend.index as u64 + 1,
             server: self.stream.chosen_server().map_or(0, |server| Arc::as_ptr(&server) as u64),
-            stream: self.stream.serial + 1,
+            stream: self.serial(),
             ..about_session(&self.stream.session)
         }
     }
 
-    /// The identity of the server connection that this stream opens. It does not name a client, because other streams use the connection
-    /// too.
+    /// The identity of the server connection that this stream opens.
     pub(crate) fn server_identity(&self) -> ConnectionIdentity {
         let about = self.about();
-        let about = About { backend: about.backend, server: about.server, ..About::default() };
-        ConnectionIdentity { about, proxy: Arc::clone(&self.stream.backend.name) }
+        ConnectionIdentity::of_server(about.backend, about.server, Arc::clone(&self.stream.backend.name))
+    }
+
+    /// The number of the stream in traces.
+    pub(crate) fn serial(&self) -> u64 {
+        self.stream.serial + 1
     }
 
     #[inline]

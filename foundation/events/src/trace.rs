@@ -77,8 +77,9 @@ pub const VERBOSITIES: [(&str, &str); 6] = [
     ("complete", "add full data dump when available"),
 ];
 
-/// Objects that a trace may lock on: name in commands, help text.
-pub const CRITERIA: [(&str, &str); 9] = [
+/// Objects that a trace may lock on: name in commands, help text. Streams are the last, because a source
+/// may name them itself ([`TraceSource::with_streams`]).
+const CRITERIA: [(&str, &str); 9] = [
     ("backend", "lock on the backend that started the trace"),
     ("connection", "lock on the connection that started the trace"),
     ("frontend", "lock on the frontend that started the trace"),
@@ -86,9 +87,12 @@ pub const CRITERIA: [(&str, &str); 9] = [
     ("nothing", "do not lock on anything"),
     ("server", "lock on the server that started the trace"),
     ("session", "lock on the session that started the trace"),
-    ("stream", "lock on the stream that started the trace"),
     ("thread", "lock on the thread that started the trace"),
+    ("stream", "lock on the stream that started the trace"),
 ];
+
+/// The index of the criterion that locks on streams.
+const STREAM: usize = 8;
 
 /// The index of the criterion that locks on nothing.
 const NOTHING: u8 = 4;
@@ -119,8 +123,8 @@ impl About {
             0,
             self.server,
             self.session,
-            self.stream,
             self.thread,
+            self.stream,
         ];
         numbers.get(usize::from(criterion)).copied().unwrap_or(0)
     }
@@ -148,6 +152,8 @@ pub struct TraceSource {
     pub help: &'static str,
     /// The events of the source, at most 64. Trace points use their index.
     pub events: &'static [TraceEventKind],
+    /// Objects that the trace may lock on: names in commands, help texts.
+    criteria: [(&'static str, &'static str); 9],
     /// A [`TraceState`] and the bit [`FOLLOWS`].
     state: AtomicU8,
     level: AtomicU8,
@@ -184,6 +190,7 @@ impl TraceSource {
             name,
             help,
             events,
+            criteria: CRITERIA,
             state: AtomicU8::new(TraceState::Stopped as u8),
             level: AtomicU8::new(TraceLevel::User as u8),
             verbosity: AtomicU8::new(1),
@@ -196,6 +203,13 @@ impl TraceSource {
             sink: OnceLock::new(),
             followed: OnceLock::new(),
         }
+    }
+
+    /// Names the criterion that locks on a stream of the source, as in `trace h2 lock h2s`. Its number is [`About::stream`], so that a source
+    /// of another layer can follow it.
+    pub const fn with_streams(mut self, name: &'static str, help: &'static str) -> Self {
+        self.criteria[STREAM] = (name, help);
+        self
     }
 
     /// Whether a trace point may have to report.

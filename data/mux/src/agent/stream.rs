@@ -7,6 +7,7 @@ use weir_net::ConnectionFault;
 use weir_spop::{NotifyError, StatusCode};
 
 use crate::served::ServedConnection;
+use crate::trace::TracedStream;
 
 use super::{AgentFault, AgentMultiplexer, Exchange, FRAME_ID};
 
@@ -16,6 +17,8 @@ pub struct AgentStream {
     connection: Rc<AgentMultiplexer>,
     /// The number of the exchange. 0 before its NOTIFY.
     number: u32,
+    /// The number of the stream in traces. 0 for none.
+    serial: u64,
     /// The stream's slot on the connection. Dropped with the stream.
     lease: Option<Box<dyn Any>>,
     /// Bytes of the ACK that were received.
@@ -39,7 +42,7 @@ pub enum Notified {
 
 impl AgentStream {
     pub(super) fn new(connection: Rc<AgentMultiplexer>) -> Self {
-        AgentStream { connection, number: 0, lease: None, received: 0, sent: 0 }
+        AgentStream { connection, number: 0, serial: 0, lease: None, received: 0, sent: 0 }
     }
 
     /// Keeps `lease` until the exchange is over, and drops it then.
@@ -77,7 +80,8 @@ impl AgentStream {
         inner.next = number + 2;
         self.number = number;
         self.sent += (inner.engine.output().len() - before) as u64;
-        inner.exchanges.push(Exchange { number, task: Some(weir_sched::current()), answer: None });
+        let (serial, task) = (self.serial, Some(weir_sched::current()));
+        inner.exchanges.push(Exchange { number, serial, task, answer: None });
         inner.trace_notify(number, messages);
         drop(inner);
         self.connection.touch();
@@ -108,6 +112,12 @@ impl AgentStream {
             AgentFault::Transport(fault) => fault,
             AgentFault::Protocol(_) | AgentFault::Left(_) => ConnectionFault::Protocol,
         })
+    }
+}
+
+impl TracedStream for AgentStream {
+    fn identify(&mut self, serial: u64) {
+        self.serial = serial;
     }
 }
 

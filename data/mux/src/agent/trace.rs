@@ -1,83 +1,69 @@
 //! Traces of connections to agents (`trace spop`): frames queued and received, and exchanges.
 
-use weir_events::trace::{TraceEventKind as Named, TraceLevel, TraceSource};
+use weir_events::trace::{TraceLevel, TraceSource};
 use weir_spop::{AgentEvent, StatusCode};
 
 use super::{AgentFault, AgentState};
-use crate::served::trace::{ServedEvent, emit};
+use crate::served::trace::{ConnectionTraceEvent, NO_STREAM, TracedConnection, traced_source};
+use crate::trace::ConnectionIdentity;
 
-macro_rules! events {
-    ($($event:ident $name:literal $help:literal;)*) => {
-        #[derive(Clone, Copy, PartialEq, Eq)]
-        pub(super) enum SpopTraceEvent { $($event,)* }
-
-        /// Connections to agents.
-        pub static SPOP: TraceSource =
-            TraceSource::new("spop", "SPOP multiplexer", &[$(Named { name: $name, help: $help },)*]);
-    };
-}
-
-events! {
-    ConnectionNew "spop_conn_new" "new SPOP connection";
-    ConnectionReceived "spop_conn_recv" "Rx on SPOP connection";
-    ConnectionSent "spop_conn_send" "Tx on SPOP connection";
-    ConnectionBlocked "spop_conn_blk" "SPOP connection blocked";
-    ConnectionWoken "spop_conn_wake" "SPOP connection woken up";
-    ConnectionEnd "spop_conn_end" "SPOP connection terminated";
-    ConnectionError "spop_conn_err" "error on SPOP connection";
-    Frame "rx_frame" "receipt of any SPOP frame";
-    Hello "rx_hello" "receipt of SPOP AGENT HELLO frame";
-    Ack "rx_ack" "receipt of SPOP AGENT ACK frame";
-    Disconnect "rx_disconnect" "receipt of SPOP AGENT DISCONNECT frame";
-    FrameSent "tx_frame" "transmission of any SPOP frame";
-    HelloSent "tx_hello" "transmission of SPOP HAPROXY HELLO frame";
-    NotifySent "tx_notify" "transmission of SPOP HAPROXY NOTIFY frame";
-    DisconnectSent "tx_disconnect" "transmission of SPOP HAPROXY DISCONNECT frame";
-    StreamNew "spop_strm_new" "new SPOP stream";
-    StreamEnd "spop_strm_end" "SPOP stream terminated";
-    StreamError "spop_strm_err" "error on SPOP stream";
+traced_source! {
+    /// Connections to agents.
+    SPOP = "spop" "SPOP multiplexer", "SPOP", "spop_conn_", streams "spop_strm" "SPOP stream";
+    SpopTraceEvent {
+        Frame "rx_frame" "receipt of any SPOP frame";
+        Hello "rx_hello" "receipt of SPOP AGENT HELLO frame";
+        Ack "rx_ack" "receipt of SPOP AGENT ACK frame";
+        Disconnect "rx_disconnect" "receipt of SPOP AGENT DISCONNECT frame";
+        FrameSent "tx_frame" "transmission of any SPOP frame";
+        HelloSent "tx_hello" "transmission of SPOP HAPROXY HELLO frame";
+        NotifySent "tx_notify" "transmission of SPOP HAPROXY NOTIFY frame";
+        DisconnectSent "tx_disconnect" "transmission of SPOP HAPROXY DISCONNECT frame";
+        StreamNew "spop_strm_new" "new SPOP stream";
+        StreamEnd "spop_strm_end" "SPOP stream terminated";
+        StreamError "spop_strm_err" "error on SPOP stream";
+    }
 }
 
 use SpopTraceEvent as Event;
 
-impl SpopTraceEvent {
-    const fn bit(self) -> u64 {
-        1 << self as u32
+impl TracedConnection for AgentState {
+    #[inline(always)]
+    fn source() -> &'static TraceSource {
+        &SPOP
     }
 
-    fn at(self, level: TraceLevel, also: u64) -> ServedEvent {
-        ServedEvent { event: self as usize, also, level }
+    fn identity(&self) -> &ConnectionIdentity {
+        &self.identity
+    }
+
+    fn serial_of(&self, number: u32) -> u64 {
+        self.position(number).map_or(0, |at| self.exchanges[at].serial)
+    }
+
+    fn summary(&self) -> String {
+        format!(
+            "exchanges={} abandoned={} begun={} ready={} places={} out={} leaving={}",
+            self.exchanges.len(),
+            self.abandoned(),
+            self.next / 2,
+            u8::from(self.is_ready),
+            self.places,
+            self.engine.output().len(),
+            u8::from(self.is_leaving),
+        )
     }
 }
 
 /// The trace points. Each costs one branch while tracing is off.
 impl AgentState {
-    /// Traces that the connection begins, with its hello, is woken, or ends.
+    /// Traces a new connection, with its hello.
     #[inline(always)]
-    pub(super) fn trace_connection(&self, event: SpopTraceEvent) {
+    pub(super) fn trace_new(&self) {
         if SPOP.is_active() {
-            self.emit_connection(event);
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn trace_received(&self, count: usize) {
-        if SPOP.is_active() {
-            let event = Event::ConnectionReceived.at(TraceLevel::Data, 0);
-            self.emit(event, format_args!("received bytes={count}"), b"");
-        }
-    }
-
-    /// Traces sent bytes, and whether bytes are left because the socket is full.
-    #[inline(always)]
-    pub(super) fn trace_sent(&self, count: usize, is_blocked: bool) {
-        if SPOP.is_active() {
-            let event = Event::ConnectionSent.at(TraceLevel::Data, 0);
-            self.emit(event, format_args!("sent bytes={count}"), b"");
-            if is_blocked {
-                let event = Event::ConnectionBlocked.at(TraceLevel::State, 0);
-                self.emit(event, format_args!("waits: the socket is full"), b"");
-            }
+            self.trace_connection(ConnectionTraceEvent::New);
+            let event = Event::HelloSent.at(TraceLevel::Proto, Event::FrameSent.bit());
+            self.emit(event, NO_STREAM, format_args!("sent HELLO"), b"");
         }
     }
 
@@ -92,10 +78,11 @@ impl AgentState {
     #[inline(always)]
     pub(super) fn trace_notify(&self, number: u32, messages: &[u8]) {
         if SPOP.is_active() {
-            self.emit(Event::StreamNew.at(TraceLevel::User, 0), format_args!("[{number}] new stream"), b"");
+            let event = Event::StreamNew.at(TraceLevel::User, 0);
+            self.emit(event, number, format_args!("[{number}] new stream"), b"");
             let (event, length) =
                 (Event::NotifySent.at(TraceLevel::Proto, Event::FrameSent.bit()), messages.len());
-            self.emit(event, format_args!("sent NOTIFY [{number}] length={length}"), messages);
+            self.emit(event, number, format_args!("sent NOTIFY [{number}] length={length}"), messages);
         }
     }
 
@@ -103,7 +90,7 @@ impl AgentState {
     pub(super) fn trace_disconnect(&self, status: StatusCode) {
         if SPOP.is_active() {
             let event = Event::DisconnectSent.at(TraceLevel::Proto, Event::FrameSent.bit());
-            self.emit(event, format_args!("sent DISCONNECT status={}", status.number()), b"");
+            self.emit(event, NO_STREAM, format_args!("sent DISCONNECT status={}", status.number()), b"");
         }
     }
 
@@ -115,37 +102,15 @@ impl AgentState {
                 true => (Event::StreamEnd.at(TraceLevel::State, 0), "stream ends"),
                 false => (Event::StreamError.at(TraceLevel::User, Event::StreamEnd.bit()), "stream given up"),
             };
-            self.emit(event, format_args!("[{number}] {how}"), b"");
+            self.emit(event, number, format_args!("[{number}] {how}"), b"");
         }
     }
 
     /// Traces that the connection broke. Without exchanges that is a normal end, unless the agent broke the protocol.
     #[inline(always)]
     pub(super) fn trace_fault(&self, fault: AgentFault) {
-        if SPOP.is_active() && (!self.exchanges.is_empty() || matches!(fault, AgentFault::Protocol(_))) {
-            let event = Event::ConnectionError.at(TraceLevel::Error, 0);
-            self.emit(event, format_args!("connection failed: {fault:?}"), b"");
-        }
-    }
-}
-
-impl AgentState {
-    fn emit(&self, event: ServedEvent, text: std::fmt::Arguments<'_>, payload: &[u8]) {
-        emit(&SPOP, &self.identity, event, text, (&|| self.summary(), payload));
-    }
-
-    #[cold]
-    fn emit_connection(&self, event: SpopTraceEvent) {
-        let (level, text) = match event {
-            Event::ConnectionNew => (TraceLevel::User, "new connection"),
-            Event::ConnectionEnd => (TraceLevel::User, "connection ends"),
-            _ => (TraceLevel::Developer, "woken up"),
-        };
-        self.emit(event.at(level, 0), format_args!("{text}"), b"");
-        if event == Event::ConnectionNew {
-            let event = Event::HelloSent.at(TraceLevel::Proto, Event::FrameSent.bit());
-            self.emit(event, format_args!("sent HELLO"), b"");
-        }
+        let is_expected = self.exchanges.is_empty() && !matches!(fault, AgentFault::Protocol(_));
+        self.trace_error("connection failed", format_args!("{fault:?}"), is_expected);
     }
 
     #[cold]
@@ -154,15 +119,16 @@ impl AgentState {
         match *event {
             AgentEvent::Ready { pipelining, .. } => {
                 let text = format_args!("received HELLO pipelining={}", u8::from(pipelining));
-                self.emit(Event::Hello.at(level, frame), text, b"");
+                self.emit(Event::Hello.at(level, frame), NO_STREAM, text, b"");
             }
             AgentEvent::Ack { stream_id, payload, .. } => {
                 let text = format_args!("received ACK [{stream_id}] length={}", payload.len());
-                self.emit(Event::Ack.at(level, frame), text, payload);
+                let number = u32::try_from(stream_id).unwrap_or(NO_STREAM);
+                self.emit(Event::Ack.at(level, frame), number, text, payload);
             }
             AgentEvent::Disconnected { status, .. } => {
                 let text = format_args!("received DISCONNECT status={status}");
-                self.emit(Event::Disconnect.at(level, frame), text, b"");
+                self.emit(Event::Disconnect.at(level, frame), NO_STREAM, text, b"");
             }
             // The fault of the connection follows.
             AgentEvent::Failed(_) => {}

@@ -18,6 +18,8 @@ pub(super) struct RequestExtras {
     pub(super) params: Params,
     /// The stream's slot on the connection. Dropped with the stream.
     pub(super) lease: Option<Box<dyn Any>>,
+    /// The number of the stream in traces. 0 for none.
+    pub(super) serial: u64,
 }
 
 impl std::fmt::Debug for RequestExtras {
@@ -67,6 +69,7 @@ pub(super) fn give(mut extras: RequestExtras) {
     extras.input.clear();
     extras.start = 0;
     extras.head = CgiHead::default();
+    extras.serial = 0;
     extras.params.clear();
     SPARE.with_borrow_mut(|spare| {
         if spare.len() < KEPT {

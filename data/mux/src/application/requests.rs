@@ -23,6 +23,8 @@ pub(super) struct RequestTable {
 #[derive(Debug)]
 pub(super) struct RequestSlot {
     id: u16,
+    /// The number of its stream in traces. 0 for none.
+    pub(super) serial: u64,
     /// The task of its stream. `None` once the response is complete, and only END_REQUEST is missing.
     task: Option<TaskKey>,
     /// Output that the stream did not take yet. Empty while the stream drives the connection.
@@ -83,9 +85,10 @@ impl RequestSlot {
 
 impl RequestTable {
     /// Adds a request of `task`.
-    pub(super) fn insert(&mut self, id: u16, task: TaskKey) {
+    pub(super) fn insert(&mut self, id: u16, task: TaskKey, serial: u64) {
         let slot = RequestSlot {
             id,
+            serial,
             task: Some(task),
             arrived: Vec::new(),
             ended: false,
@@ -277,7 +280,7 @@ mod tests {
                         break id;
                     }
                 };
-                table.insert(id, TaskKey::NONE);
+                table.insert(id, TaskKey::NONE, 0);
                 ids.push(id);
             } else if !ids.is_empty() {
                 let id = ids.swap_remove(random(ids.len() as u64) as usize);
@@ -296,7 +299,7 @@ mod tests {
     fn output_that_is_not_taken_is_counted_until_it_is() {
         let mut table = RequestTable::default();
         for id in 1..=6 {
-            table.insert(id, TaskKey::NONE);
+            table.insert(id, TaskKey::NONE, 0);
             table.append(id, &vec![0; MAX_ARRIVED - 1]);
         }
         assert!(!table.is_any_full());

@@ -11,6 +11,7 @@ use weir_net::{ConnectionFault, ReceiveOutcome, SendOutcome};
 use weir_sys::Errno;
 
 use crate::served::ServedConnection;
+use crate::trace::TracedStream;
 
 use super::extras::{self, RequestExtras};
 use super::requests::RequestSlot;
@@ -132,7 +133,7 @@ impl ApplicationStream {
         self.takes_chunks = head.version() >= Version::HTTP_11;
         let has_body = BodySize::of_request(head) != BodySize::None;
         let before = self.queued();
-        let Some(id) = self.connection.begin(self.extras.params.bytes(), has_body) else {
+        let Some(id) = self.connection.begin(self.extras.params.bytes(), has_body, self.extras.serial) else {
             return SendOutcome::Failed(self.fault().unwrap_or(ConnectionFault::Refused));
         };
         self.id = id;
@@ -483,6 +484,12 @@ fn receive_directly(inner: &mut ApplicationState, id: u16, input: &mut Vec<u8>, 
     }
     // Records without output, as those of errors, must not keep the task from others. The poller does not report them again.
     weir_sched::wake(weir_sched::current());
+}
+
+impl TracedStream for ApplicationStream {
+    fn identify(&mut self, serial: u64) {
+        self.extras.serial = serial;
+    }
 }
 
 impl Drop for ApplicationStream {

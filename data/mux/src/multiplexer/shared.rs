@@ -21,12 +21,15 @@ use weir_net::{ConnectionFault, ReceiveOutcome, SendOutcome};
 use weir_sys::Errno;
 
 use crate::multiplexer::{Multiplexer, freed, rooms};
+use crate::trace::TracedStream;
 
 /// One stream of a shared connection. Dropping it ends the stream for the peer too.
 #[derive(Debug)]
 pub struct SharedStream {
     multiplexer: Rc<Multiplexer>,
     id: u32,
+    /// The number of a stream to a server in traces. 0 for none.
+    serial: u64,
     role: StreamRole,
     method: Method,
     /// Whether the peer's last byte was received.
@@ -88,6 +91,7 @@ impl SharedStream {
         SharedStream {
             multiplexer,
             id,
+            serial: 0,
             role: StreamRole::Answers,
             method: Method::Other,
             ended: false,
@@ -322,7 +326,7 @@ impl SharedStream {
         let ends = size == BodySize::None && !tunnel;
         // An HTTP/1.0 response of unknown length ends with the connection.
         let chunks = head.version() >= Version::HTTP_11;
-        let Some((id, count)) = self.multiplexer.open(head, raw, chunks, ends) else {
+        let Some((id, count)) = self.multiplexer.open(self.serial, (head, raw), chunks, ends) else {
             return SendOutcome::Failed(self.fault().unwrap_or(ConnectionFault::Refused));
         };
         self.id = id;
@@ -469,6 +473,12 @@ impl SharedStream {
 
     fn failed(&self) -> SendOutcome {
         SendOutcome::Failed(self.fault().unwrap_or(ConnectionFault::Io(Errno::PIPE)))
+    }
+}
+
+impl TracedStream for SharedStream {
+    fn identify(&mut self, serial: u64) {
+        self.serial = serial;
     }
 }
 

@@ -7,6 +7,7 @@
 
 use std::io::Write as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use weir_events::trace::{About, TraceEventKind as Named, TraceLevel, TraceReport, TraceSource};
 use weir_h2::frame::{self, FrameHeader, FrameKind, PREFACE};
@@ -26,6 +27,24 @@ pub struct ConnectionIdentity {
     pub proxy: Arc<str>,
 }
 
+impl ConnectionIdentity {
+    /// The identity of a connection to a server, with a number of its own. It does not name a client, because streams of several clients may
+    /// use it.
+    pub fn of_server(backend: u64, server: u64, proxy: Arc<str>) -> ConnectionIdentity {
+        let connection = SERVER_CONNECTIONS.fetch_add(1, Relaxed);
+        ConnectionIdentity { about: About { backend, server, connection, ..About::default() }, proxy }
+    }
+}
+
+/// A stream on a connection that carries several.
+pub trait TracedStream {
+    /// Sets the number by which traces find the stream ([`About::stream`]).
+    fn identify(&mut self, serial: u64);
+}
+
+/// The number of the next connection to a server. The numbers of clients' connections are addresses of user space, below.
+static SERVER_CONNECTIONS: AtomicU64 = AtomicU64::new(1 << 63);
+
 macro_rules! events {
     ($($event:ident $name:literal $help:literal;)*) => {
         #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,7 +52,8 @@ macro_rules! events {
 
         /// HTTP/2 connections, with clients and with servers.
         pub static H2: TraceSource =
-            TraceSource::new("h2", "HTTP/2 multiplexer", &[$(Named { name: $name, help: $help },)*]);
+            TraceSource::new("h2", "HTTP/2 multiplexer", &[$(Named { name: $name, help: $help },)*])
+                .with_streams("h2s", "H2 stream");
     };
 }
 

@@ -66,7 +66,7 @@ pub(super) fn places(stream: &Stream) -> u32 {
 /// limits of the application do not matter.
 pub fn connect_check(application: &Arc<Application>, connection: Connection) -> Rc<ApplicationMultiplexer> {
     let options = ConnectionOptions { get_values: false, ..application.connection_options() };
-    let identity = ConnectionIdentity { proxy: "<check>".into(), ..ConnectionIdentity::default() };
+    let identity = ConnectionIdentity::of_server(0, 0, "<check>".into());
     ApplicationMultiplexer::new(connection, options, ErrorLog::of(application), identity)
 }
 

@@ -9,6 +9,7 @@ use weir_containers::PooledFuture;
 use weir_expr::scratch::Scratch;
 use weir_model::{Protocol, RetryOn, SendProxy, ServerSettings, ServerTls};
 use weir_mux::StreamConnector;
+use weir_mux::trace::TracedStream;
 use weir_net::{ConnectTarget, Connecting, Connection, ConnectionFault, Greeting};
 use weir_sys::Address;
 
@@ -93,6 +94,10 @@ impl ServerPhase {
         } else {
             self.stream.server.upstream =
                 Some(PooledFuture::new(self.connect_anew(carriage, identity)).await?);
+        }
+        let serial = self.stream.trace().serial();
+        if let Some(upstream) = &mut self.stream.server.upstream {
+            upstream.connector.identify(serial);
         }
         if self.stream.server.upstream.as_ref().is_some_and(|upstream| upstream.connector.shared().is_some())
             && self.upgrades_protocol()

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::{CRITERIA, TraceLevel, TraceSource, TraceState, VERBOSITIES};
+use super::{TraceLevel, TraceSource, TraceState, VERBOSITIES};
 use crate::sink::Sinks;
 
 /// All trace sources, and the available sinks.
@@ -142,7 +142,7 @@ impl Traces<'_> {
             }
             "lock" => {
                 let title = format!("Supported lock-on criteria for source {name}");
-                let listed = choose(&source.criterion, &CRITERIA, value, &title)?;
+                let listed = choose(&source.criterion, &source.criteria, value, &title)?;
                 source.locked.store(0, Relaxed);
                 Ok(listed)
             }
@@ -386,6 +386,19 @@ mod tests {
             assert_eq!(said(traces, "0"), Ok(Some("All traces now stopped\n".to_owned())));
             assert_eq!(source.state(), TraceState::Stopped);
         });
+    }
+
+    #[test]
+    fn a_source_names_the_criterion_of_its_streams() {
+        let own: &'static TraceSource = Box::leak(Box::new(
+            TraceSource::new("fcgi", "FastCGI multiplexer", EVENTS).with_streams("fstrm", "FCGI stream"),
+        ));
+        let sinks = Sinks::default();
+        let traces = Traces { sources: &[own], sinks: &sinks };
+        assert_eq!(said(&traces, "fcgi lock fstrm"), Ok(None));
+        let list = said(&traces, "fcgi lock").expect("it is right").expect("a list");
+        assert!(list.ends_with("  * fstrm      : FCGI stream\n") && !list.contains("  stream "), "{list}");
+        assert!(said(&traces, "fcgi lock stream").is_err_and(|error| error.contains("fstrm")));
     }
 
     #[test]
