@@ -37,6 +37,9 @@ mod turns;
 mod wait;
 mod world;
 
+// The client of a [`ScriptNetwork`].
+pub use weir_client::{Client, ClientSettings};
+
 pub use channel::{ChannelCall, ChannelRead, ReadLength, ReadUnit};
 pub use filter_turn::{EndChange, FilterTurn, FilteredPayload, NewLength};
 pub use filters::{FilterCallback, FilterInstance, FilterMade, FilterOutcome, FilterResult};

@@ -69,6 +69,39 @@ fn a_100_continue_is_sent_in_parts_to_a_narrow_client_window() {
     });
 }
 
+/// The same while a service of a script reads the body.
+#[test]
+fn a_100_continue_of_a_service_is_sent_in_parts_to_a_narrow_client_window() {
+    let narrow = Conditions { window: 16, ..Conditions::CALM };
+    case(narrow, SERVICE, |stage| async move {
+        let client = stage.client();
+        client
+            .send(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\nexpect: 100-continue\r\n\r\n")
+            .await
+            .unwrap();
+        let began = now();
+        expect(&client, "HTTP/1.1 100 Continue\r\n\r\n").await;
+        assert!(now().since(began) < 1000, "it waits for nothing else");
+        client.send(b"x").await.unwrap();
+        expect(&client, "HTTP/1.1 200 OK\r\n").await;
+        stage.client_ends(&client);
+    });
+}
+
+/// A service that reads the whole body.
+const SERVICE: &str = " use_backend scripted
+global
+ tune.lua.bool-sample-conversion normal
+ lua-load read.lua
+backend scripted
+ http-request use-service lua.read
+--- read.lua
+core.register_service('read', 'http', function(applet)
+    applet:receive()
+    applet:set_status(200)
+    applet:start_response()
+end)";
+
 /// An engine with an agent that the script plays, for the end of a `listen` section.
 const ENGINE: &str = " filter spoe engine e config engine.conf
 backend agents

@@ -11,6 +11,7 @@ use weir_events::{Facility, LogAddress, LogServers, LogSink, LogTarget, Sinks, S
 use weir_net::shortage::BufferLimits;
 use weir_sched::simulate::network::{SimulatedNetwork, SimulatedPeer, SimulatedService};
 use weir_sched::{Class, Descriptor, TaskKey, Tick, WorkKind, current, now, spawn, wait};
+use weir_scripts::{Client, ClientSettings, ScriptNetwork};
 use weir_stream::instance::{LocalInstance, ProxyRef, ProxyState, local};
 use weir_sys::Address;
 
@@ -97,7 +98,15 @@ impl Stage {
         weir_stream::recycle::configure(instance.limits.header_count);
         weir_stream::log::install(instance::logger());
         weir_stream::server::idle::start_keeper(Rc::clone(&instance));
-        let own_tasks = weir_sched::task_count();
+        let mut own_tasks = weir_sched::task_count();
+        if let Some(scripts) = &instance.hooks.scripts {
+            let settings = ClientSettings { retries: 1, connect_ms: 1_000, tls: None, naming: None };
+            scripts.connect(ScriptNetwork { client: Arc::new(Client::new(settings)), tls: None });
+            scripts.log_to(|_, _| true);
+            scripts.begin(0);
+            // The keeper of their sockets. Other tasks end.
+            own_tasks += 1;
+        }
         let mut services = BTreeMap::new();
         for (name, address) in addresses.iter().filter(|(name, _)| *name != "closed") {
             services.insert(name.clone(), Rc::new(network.listen(address).expect("each has its own")));

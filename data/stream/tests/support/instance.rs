@@ -8,7 +8,6 @@ use weir_assemble::{
     EventSinks, LoadedConfiguration, NameServersPlan, PeersPlan, ProcessValues, Resolver, SavedStates,
 };
 use weir_events::{Facility, LogAddress, LogIdentity, LogSink, LogTarget, Logger, SyslogFormat};
-use weir_expr::VariableNames;
 use weir_mux::{BodyProducer, ProducerStep};
 use weir_sched::{Class, Tick, WorkKind};
 use weir_stream::instance::service::{FormSender, PageRequest, PageService, Statistics};
@@ -21,6 +20,8 @@ use datagrams::Datagrams;
 
 #[path = "datagrams.rs"]
 pub(crate) mod datagrams;
+#[path = "script_process.rs"]
+mod script_process;
 
 /// The instance of a configuration. All proxies, engines and applications with a log write to `log`. The text after a line `--- NAME` is the file NAME,
 /// which the configuration can refer to.
@@ -28,7 +29,13 @@ pub(crate) fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> Instance 
     let mut parts = text.split("\n--- ");
     let text = parts.next().unwrap_or_default();
     let files = MemoryFiles::from_iter(parts.filter_map(|part| part.split_once('\n')));
-    let (config, variable_names) = read(&format!("{text}\n"), &files);
+    let LoadedConfiguration { outcome, variable_names, scripts, .. } = read(&format!("{text}\n"), &files);
+    let config = outcome.config;
+    let scripts = (!scripts.is_empty()).then_some(scripts);
+    if let Some(scripts) = &scripts {
+        scripts.start(&config.global.scripts, workers).expect("a script for each worker");
+        scripts.initialize(Arc::new(script_process::NoProcess)).expect("init functions");
+    }
     let options = ProcessValues {
         variable_names,
         files: SharedFiles::new(NoFiles),
@@ -65,19 +72,19 @@ pub(crate) fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> Instance 
             application.log_sinks = vec![Arc::clone(log)];
         }
     }
-    instance.with_hooks(Hooks { statistics: Some(Box::new(Nothing)), ..Hooks::default() })
+    instance.with_hooks(Hooks { statistics: Some(Box::new(Nothing)), scripts, ..Hooks::default() })
 }
 
-fn read(text: &str, files: &MemoryFiles) -> (weir_model::Config, Arc<VariableNames>) {
+fn read(text: &str, files: &MemoryFiles) -> LoadedConfiguration {
     let mut sources = SourceMap::new();
     sources.add("test.cfg", text.as_bytes().to_vec());
     let conditions = StaticFeatures { features: &[], enabled: &[], tls: None };
-    let LoadedConfiguration { outcome, variable_names, .. } =
+    let loaded =
         LoadedConfiguration::read(&sources, Arc::new(files.clone()), &conditions, Environment::new());
-    let alerts =
-        outcome.diagnostics.iter().any(|diagnostic| diagnostic.severity == DiagnosticSeverity::Alert);
-    assert!(!alerts, "{}\n{text}", outcome.diagnostics.classic(&sources, 1, false));
-    (outcome.config, variable_names)
+    let diagnostics = &loaded.outcome.diagnostics;
+    let alerts = diagnostics.iter().any(|diagnostic| diagnostic.severity == DiagnosticSeverity::Alert);
+    assert!(!alerts, "{}\n{text}", diagnostics.classic(&sources, 1, false));
+    loaded
 }
 
 struct NoNames;

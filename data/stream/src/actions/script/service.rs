@@ -210,11 +210,17 @@ async fn begin_http(stream: &mut Stream, name: ScriptName) -> PhaseResult<Option
     let begun = stream
         .drive(
             While::body(&stream.timeouts, None, weir_sched::now()),
-            |stream, _| match service.advance(stream)? {
-                ServiceEvent::Began(reply) => Ok(DriveStep::Done(Some(*reply))),
-                // A script that ends without a response has failed.
-                ServiceEvent::Failed | ServiceEvent::Output => Ok(DriveStep::Done(None)),
-                ServiceEvent::Rest(waits) => Ok(DriveStep::Wait(waits)),
+            |stream, _| {
+                if stream.client.has_pending() {
+                    // The rest of a `100 Continue`. A broken client is detected by its next read.
+                    let _ = stream.client.flush(false);
+                }
+                match service.advance(stream)? {
+                    ServiceEvent::Began(reply) => Ok(DriveStep::Done(Some(*reply))),
+                    // A script that ends without a response has failed.
+                    ServiceEvent::Failed | ServiceEvent::Output => Ok(DriveStep::Done(None)),
+                    ServiceEvent::Rest(waits) => Ok(DriveStep::Wait(waits)),
+                }
             },
             |_, by, _| Err(StreamError::error(408, by, During::Data)),
         )
