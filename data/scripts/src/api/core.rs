@@ -230,8 +230,7 @@ fn register_task(call: &ApiCall<'_>) -> ApiResult {
     if call.count() > 5 {
         return Err(Misuse::text("register_task: no more that 4 optional arguments may be provided"));
     }
-    let mut tasks = call.host().tasks.borrow_mut();
-    if tasks.len() >= MOST_NEW_TASKS {
+    if call.host().tasks.borrow().len() >= MOST_NEW_TASKS {
         return Err(Misuse::text("register_task: too many tasks at once"));
     }
     let keep = |index: i32| {
@@ -239,7 +238,8 @@ fn register_task(call: &ApiCall<'_>) -> ApiResult {
         call.keep()
     };
     let arguments = (2..=call.count()).map(|index| (!call.is_nil(index)).then(|| keep(index))).collect();
-    tasks.push(NewTask { function: keep(1), arguments });
+    let task = NewTask { function: keep(1), arguments };
+    call.host().tasks.borrow_mut().push(task);
     call.results(0)
 }
 
