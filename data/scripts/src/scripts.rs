@@ -289,6 +289,12 @@ impl Scripts {
         self.started.get_or_init(Started::default)
     }
 
+    /// The budgets of the memory of states, of the bytes that wait for scripts, and of tasks. They outlive the scripts, so that a leak shows.
+    pub fn budgets(&self) -> [Arc<MemoryBudget>; 3] {
+        let ScriptMemory { states, held, tasks } = &self.memory;
+        [states, held, tasks].map(Arc::clone)
+    }
+
     /// A share of the bytes that wait for scripts, empty so far.
     pub(crate) fn held_bytes(&self) -> HeldBytes {
         HeldBytes::new(Arc::clone(&self.memory.held))

@@ -18,6 +18,7 @@ mod h2;
 mod peers;
 mod proxy;
 mod records;
+mod scripts;
 mod spop;
 mod syntax;
 mod syslog;
@@ -31,6 +32,7 @@ pub use h2::{client_frames, header_block};
 pub use peers::{peer_hello, peer_messages};
 pub use proxy::proxy_header;
 pub use records::{client_hello, tls_records};
+pub use scripts::script_calls;
 pub use spop::{agent_frames, agent_payloads};
 pub use syntax::{configuration, configuration_lines, preprocessor_condition};
 pub use syslog::{syslog_message, syslog_relayed, syslog_stream};
@@ -68,3 +70,6 @@ pub const TARGETS: &[(&str, FuzzTarget)] = &[
     ("syslog_stream", syslog_stream),
     ("tls_records", tls_records),
 ];
+
+/// Targets that run a whole process for each input, by the name of their corpus. Their corpora are replayed unchanged, beside random bytes.
+pub const PROCESS_TARGETS: &[(&str, FuzzTarget)] = &[("script_calls", script_calls)];
