@@ -59,6 +59,11 @@ fn nothing_is_held(stage: &Stage) {
     }
     assert_eq!(stage.instance.process_counters[0].streams_now.value(), 0, "streams");
     assert_eq!(BufferPool::statistics().used, 0, "buffers");
+    if let Some(scripts) = &stage.instance.hooks.scripts {
+        let [states, held, tasks] = scripts.budgets().map(|budget| budget.taken());
+        assert_eq!((held, tasks), (0, 0), "bytes that wait for scripts, and their tasks");
+        assert!(states <= SCRIPT_MEMORY, "{states} bytes in states of scripts");
+    }
     assert!(weir_stream::worker::sessions().is_empty(), "sessions");
     // Timers may remain for the keeper of idle connections, for this check, and for a postponed deadline.
     assert!(queues().timers <= 2, "{} timers", queues().timers);
@@ -219,5 +224,7 @@ fn lines_are_complete(stage: &Stage) {
     }
 }
 
+/// The memory of a state in bytes, with garbage.
+const SCRIPT_MEMORY: usize = 4 << 20;
 /// Time limit for a worker, in virtual milliseconds. Longer than all timeouts.
 const PATIENCE_MS: u64 = 600_000;

@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use weir_sched::now;
 use weir_sched::simulate::network::SimulatedPeer;
+use weir_sched::{Tick, now};
 
 use crate::engines;
 use crate::pattern::{Pattern, Way};
@@ -50,6 +50,8 @@ struct Client<'s> {
     tunnel: bool,
     moved: usize,
     finished: bool,
+    /// When the client leaves.
+    deadline: Tick,
     /// The far end announced that this is the last response.
     last: bool,
 }
@@ -57,6 +59,7 @@ struct Client<'s> {
 /// Runs a visit: all requests of one connection of a client.
 pub(crate) async fn visit(stage: &Stage, visit: Visit) {
     let peer = stage.client();
+    let deadline = visit.patience_ms.map_or(Tick::NEVER, |patience_ms| now().after(patience_ms));
     let mut client = Client {
         stage,
         visit,
@@ -71,6 +74,7 @@ pub(crate) async fn visit(stage: &Stage, visit: Visit) {
         tunnel: false,
         moved: 0,
         finished: false,
+        deadline,
         last: false,
     };
     let gone = client.run().await;
@@ -103,7 +107,7 @@ impl Client<'_> {
                     // Read slowly at random.
                     match self.stage.network.random(20) {
                         0 => weir_sched::sleep_until(now().after(self.stage.network.random(200))).await,
-                        _ => self.peer.wait().await,
+                        _ => self.peer.wait_until(self.deadline).await,
                     }
                 }
                 None => return false,
@@ -121,10 +125,13 @@ impl Client<'_> {
     }
 
     fn leaves(&self) -> bool {
-        match self.visit.leave {
-            Leave::After(bytes) | Leave::ResetAfter(bytes) | Leave::VanishAfter(bytes) => self.moved >= bytes,
-            Leave::Politely | Leave::HalfClosed => false,
-        }
+        self.deadline <= now()
+            || match self.visit.leave {
+                Leave::After(bytes) | Leave::ResetAfter(bytes) | Leave::VanishAfter(bytes) => {
+                    self.moved >= bytes
+                }
+                Leave::Politely | Leave::HalfClosed => false,
+            }
     }
 
     fn begin_more(&mut self) {

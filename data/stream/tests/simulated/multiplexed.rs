@@ -433,4 +433,5 @@ pub(crate) const MENU: Menu = Menu {
     large: false,
     datagrams: false,
     announced: false,
+    hasty: false,
 };

@@ -85,6 +85,8 @@ pub(crate) struct Visit {
     /// Sends all requests at once.
     pub pipelined: bool,
     pub leave: Leave,
+    /// After how long the client leaves, in virtual milliseconds.
+    pub patience_ms: Option<u64>,
 }
 
 /// The behaviour of clients in a scenario.
@@ -104,6 +106,8 @@ pub(crate) struct Menu {
     pub datagrams: bool,
     /// Whether bodies of requests that are larger than a buffer have a length. Applications need it.
     pub announced: bool,
+    /// Whether clients may leave at any time in runs with faults, also while nothing moves.
+    pub hasty: bool,
 }
 
 impl Menu {
@@ -115,6 +119,7 @@ impl Menu {
         large: false,
         datagrams: false,
         announced: false,
+        hasty: false,
     };
 }
 
@@ -146,7 +151,9 @@ impl Visit {
             3..6 if menu.half_closed => Leave::HalfClosed,
             _ => Leave::Politely,
         };
-        Visit { requests, pipelined, leave }
+        // The end of the time is another way to reach the bytes.
+        let patience_ms = (menu.hasty && stage.faulty && network.random(2) == 0).then(|| network.random(600));
+        Visit { requests, pipelined, leave, patience_ms }
     }
 }
 

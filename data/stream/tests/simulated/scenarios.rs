@@ -15,6 +15,7 @@ mod pipelining;
 mod queues;
 mod replays;
 mod retries;
+mod scripts;
 mod tcp;
 mod tunnels;
 
@@ -65,6 +66,10 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     applications::MULTIPLEXED,
     applications::ASKED,
     applications::CLOSED,
+    scripts::ACTIONS,
+    scripts::SERVICES,
+    scripts::CHANNELS,
+    scripts::APPLETS,
 ];
 
 /// The checks read this log format.

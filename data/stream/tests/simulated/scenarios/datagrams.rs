@@ -54,6 +54,7 @@ static MENU: Menu = Menu {
     large: true,
     datagrams: false,
     announced: false,
+    hasty: false,
 };
 
 const UP: &str = "

@@ -6,6 +6,7 @@
 use std::rc::Rc;
 
 use weir_sched::simulate::network::SimulatedPeer;
+use weir_sched::{Tick, now};
 
 use super::{Scenario, TCP};
 use crate::pattern::{Pattern, Way};
@@ -33,20 +34,32 @@ listen front
 
 fn play(stage: Rc<Stage>) {
     for name in ["s1", "s2"].into_iter().filter(|name| stage.has_service(name)) {
-        let of = Rc::clone(&stage);
-        stage.host_with(name, move |peer| {
-            let stage = Rc::clone(&of);
-            async move {
-                let _ = serve(&peer).await;
-                stage.server_ends(&peer);
-            }
-        });
+        host(&stage, name);
     }
+    some(&stage, false);
+}
+
+/// Makes a server follow the first lines of its clients.
+pub(super) fn host(stage: &Rc<Stage>, name: &str) {
+    let of = Rc::clone(stage);
+    stage.host_with(name, move |peer| {
+        let stage = Rc::clone(&of);
+        async move {
+            let _ = serve(&peer).await;
+            stage.server_ends(&peer);
+        }
+    });
+}
+
+/// Several clients. In runs with faults `hasty` ones may leave at any time.
+pub(super) fn some(stage: &Rc<Stage>, hasty: bool) {
     for _ in 0..=stage.network.random(4) {
-        let guest = Rc::clone(&stage);
+        let guest = Rc::clone(stage);
         stage.play(async move {
             let peer = guest.client();
-            let whole = visit(&guest, &peer).await;
+            let leaves = hasty && guest.faulty && guest.network.random(2) == 0;
+            let until = if leaves { now().after(guest.network.random(600)) } else { Tick::NEVER };
+            let whole = visit(&guest, &peer, until).await;
             assert!(guest.faulty || whole == Some(()), "a session that broke");
             guest.client_ends(&peer);
             if guest.faulty && guest.network.random(4) == 0 {
@@ -56,8 +69,8 @@ fn play(stage: Rc<Stage>) {
     }
 }
 
-/// None when the connection ends before everything was received.
-async fn visit(stage: &Stage, peer: &SimulatedPeer) -> Option<()> {
+/// None when the connection ends before everything was received, or the client leaves.
+async fn visit(stage: &Stage, peer: &SimulatedPeer, until: Tick) -> Option<()> {
     let network = &stage.network;
     let (id, up, down) = (stage.next_id(), plan::size(network), plan::size(network));
     let leaves_after =
@@ -82,10 +95,10 @@ async fn visit(stage: &Stage, peer: &SimulatedPeer) -> Option<()> {
                 finished = true;
                 peer.finish();
             }
-            _ if sent == 0 => peer.wait().await,
+            _ if sent == 0 => peer.wait_until(until).await,
             _ => {}
         }
-        if came.done >= leaves_after {
+        if came.done >= leaves_after || until <= now() {
             return None;
         }
     }
