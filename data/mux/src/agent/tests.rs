@@ -498,3 +498,127 @@ fn actions_arrive_as_the_agent_wrote_them() {
         assert_eq!(weir_spop::AgentActions::new(&actions).collect::<Vec<_>>(), [Ok(action)]);
     });
 }
+
+#[test]
+fn a_connection_keeps_few_and_small_buffers_of_answers() {
+    run(|network| async move {
+        let pair = Pair::ready(network, true).await;
+        let spare = || pair.connection.inner.borrow().spare.len();
+        let mut streams: Vec<_> = (0..2 * MAX_SPARE).map(|_| pair.begun()).collect();
+        for (number, stream) in (1..).step_by(2).zip(&mut streams) {
+            pair.answer(number, FRAME_ID, b"actions").await;
+            assert_eq!(stream.received, 0);
+        }
+        for stream in &mut streams {
+            assert_eq!(collect(stream), Some(Ok(b"actions".to_vec())));
+            assert_eq!(stream.received, 7);
+        }
+        assert_eq!(spare(), MAX_SPARE);
+        pair.connection.inner.borrow_mut().spare.clear();
+        let mut large = pair.begun();
+        pair.answer(4 * MAX_SPARE as u64 + 1, FRAME_ID, &[0; MAX_SPARE_SIZE + 1]).await;
+        assert!(collect(&mut large).is_some());
+        assert_eq!(spare(), 0);
+    });
+}
+
+#[test]
+fn a_farewell_is_awaited_unless_an_exchange_was_given_up() {
+    for is_given_up in [false, true] {
+        run(move |network| async move {
+            let pair = Pair::ready(network, true).await;
+            let mut stream = Some(pair.begun());
+            stream.take_if(|_| is_given_up);
+            assert_eq!(pair.connection.leave(), !is_given_up);
+        });
+    }
+}
+
+#[test]
+fn the_end_of_the_wait_for_a_hello_breaks_only_a_connection_without_one() {
+    run(|network| async move {
+        let pair = Pair::new(network, true).await;
+        pair.connection.end_greeting();
+        assert!(pair.connection.is_closing() && pair.connection.fault().is_some());
+    });
+    run(|network| async move {
+        let pair = Pair::ready(network, true).await;
+        pair.connection.end_greeting();
+        assert!(!pair.connection.is_closing());
+    });
+}
+
+#[test]
+fn an_agent_that_does_not_read_clogs_its_connection() {
+    run(|network| async move {
+        let pair = Pair::ready(network, true).await;
+        let (connection, message) = (&pair.connection, vec![0; 12_000]);
+        assert!(!connection.awaits_peer());
+        let mut streams = Vec::new();
+        while !connection.is_clogged() {
+            let mut stream = connection.stream();
+            assert_eq!(stream.notify(&message), Notified::Sent);
+            assert!(stream.sent > 12_000);
+            streams.push(stream);
+            pass().await;
+            assert!(streams.len() < 50, "the output has a bound below that of exchanges");
+        }
+        assert!(connection.awaits_peer() && !connection.is_closing());
+        let before = connection.progress();
+        for _ in 0..100 {
+            let _ = pair.agent.try_receive(1 << 16);
+            pass().await;
+        }
+        assert!(!connection.awaits_peer() && !connection.is_clogged());
+        assert!(connection.progress() > before);
+    });
+}
+
+#[test]
+fn a_connection_ends_before_the_numbers_of_exchanges_do() {
+    run(|network| async move {
+        let pair = Pair::ready(network, true).await;
+        pair.connection.inner.borrow_mut().next = u32::MAX - 4;
+        let streams = [false, true].map(|is_last| {
+            let stream = pair.begun();
+            assert_eq!(pair.connection.is_closing(), is_last);
+            stream
+        });
+        drop(streams);
+    });
+}
+
+#[test]
+fn the_lease_of_a_stream_ends_with_it() {
+    run(|network| async move {
+        let pair = Pair::ready(network, true).await;
+        let (lease, mut stream) = (Rc::new(()), pair.begun());
+        stream.hold(Box::new(Rc::clone(&lease)));
+        drop(stream);
+        assert_eq!(Rc::strong_count(&lease), 1);
+    });
+}
+
+#[test]
+fn an_agent_that_broke_the_protocol_gets_its_disconnect_before_the_close() {
+    run(|network| async move {
+        let pair = Pair::ready(network, true).await;
+        let (connection, message) = (&pair.connection, vec![0; 12_000]);
+        let mut streams = Vec::new();
+        while !connection.awaits_peer() {
+            let mut stream = connection.stream();
+            assert_eq!(stream.notify(&message), Notified::Sent);
+            streams.push(stream);
+            pass().await;
+        }
+        pair.answer(999, FRAME_ID, b"").await;
+        assert!(matches!(connection.fault(), Some(AgentFault::Protocol(_))));
+        assert!(matches!(connection.turn(), TurnEnd::Quiet), "the agent has not read its disconnect");
+        while connection.awaits_peer() {
+            let _ = pair.agent.try_receive(1 << 16);
+            pass().await;
+            connection.turn();
+        }
+        assert!(matches!(connection.turn(), TurnEnd::Over));
+    });
+}
