@@ -149,6 +149,20 @@ def test_debug_information_is_in_separate_files_and_still_names_source_lines(bin
         assert re.search(r"@(data|sched|foundation|proto)/\S+\.rs:\d+ ", shown), shown
 
 
+def test_the_packaged_program_loads_modules_of_debian_in_c(binary, folder):
+    """They find Lua's API in the program, also without its debug information and optimized across crates."""
+    subprocess.run(["dpkg-deb", "--extract", made(binary, folder, 1), folder.path], check=True)
+    script = folder.file("script.lua", """
+for _, name in ipairs{"cjson", "socket", "lpeg", "openssl.digest", "ssl"} do print(name .. " is a " .. type(require(name))) end
+print(require("cjson").encode({require("lpeg").P("a"):match("a"), #require("openssl.digest").new("sha256"):final("x")}))
+""")
+    path = folder.file("a.cfg", f"global\n    tune.lua.bool-sample-conversion normal\n    lua-load {script}\ndefaults\n    mode http\n")
+    _, out, errors = run(os.path.join(folder.path, "usr/bin/weir"), "-c", "-f", path)
+    for name in ("cjson", "socket", "lpeg", "openssl.digest", "ssl"):
+        assert f"{name} is a table" in out, out + errors
+    assert "[2,32]" in out
+
+
 def test_lintian_reports_no_error_or_warning(binary, folder):
     """No error and no warning, other than those that the package itself explains."""
     installed("lintian")

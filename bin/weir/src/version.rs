@@ -51,6 +51,7 @@ fn long() -> String {
          SSL library supports SNI : yes\n\
          SSL library FIPS mode : no\n\
          SSL library supports : TLSv1.2 TLSv1.3\n\
+         Built with Lua version : {}\n\
          Built with the Prometheus exporter as a service\n\
          Built with zlib-rs, brotli and zstd, inside the program\n\
          Compression algorithms supported : {}\n\
@@ -72,6 +73,7 @@ fn long() -> String {
         weir_sys::process::processors().map_or(1, |processors| processors.len()),
         library::BUILT,
         *library::RUNNING,
+        weir_lua::release(),
         weir_model::CompressionAlgorithm::ALL
             .map(|algorithm| format!("{}(\"{}\")", algorithm.word(), algorithm.coding()))
             .join(", "),

@@ -38,5 +38,6 @@ pub use call::{
 pub use failure::{LuaError, LuaErrorKind, Misuse};
 pub use limits::{RunBounds, RunSlice};
 pub use memory::MemoryBudget;
+pub use raw::release;
 pub use shared::{LuaHost, LuaReference};
 pub use state::{Coroutine, LuaState, Resumed};

@@ -16,6 +16,7 @@
 mod coroutines;
 mod finalizers;
 mod matcher;
+mod modules;
 mod patterns;
 mod protected;
 mod sort;
@@ -67,6 +68,7 @@ pub(crate) fn open(raw: RawState, name: &str) -> bool {
             set_field(raw, "setmetatable");
         }
         b"io" => finalizers::hide_files(raw),
+        b"package" => modules::add_folders(raw),
         _ => {}
     }
     raw.pop(1);

@@ -348,6 +348,20 @@ impl RawState {
     }
 }
 
+/// The release of Lua that is built in: `Lua 5.4.9`.
+pub fn release() -> &'static str {
+    // SAFETY: it is a constant of Lua's library that ends with a NUL.
+    let ident = unsafe { CStr::from_ptr((&raw const lua_ident).cast()) };
+    // `$LuaVersion: Lua 5.4.9  Copyright (C) ...`
+    let text = ident.to_str().unwrap_or_default().trim_start_matches("$LuaVersion: ");
+    text.split("  ").next().unwrap_or_default()
+}
+
+unsafe extern "C" {
+    /// lua.h. Its length is not part of the API.
+    static lua_ident: [c_char; 0];
+}
+
 /// The hook of a coroutine. Signal handlers may use it, too.
 #[derive(Clone, Copy)]
 pub(crate) struct RawHook(RawState);

@@ -24,6 +24,7 @@ fn prints_the_version_in_the_form_that_scripts_expect() {
     check(&["-v"], 0, "HAProxy version 3.5", "");
     check(&["-vv"], 0, "\n  TARGET  = ", "");
     check(&["-vv"], 0, " +THREAD", "");
+    check(&["-vv"], 0, "\nBuilt with Lua version : Lua 5.4.", "");
     check(&["-vqs"], 0, "3.5.0\n", "");
     check(&["-dKcli"], 0, "show info [WORKER]", "");
 }
