@@ -30,7 +30,8 @@ pub use tls::{
 };
 pub use work::{
     Activity, ActivityRow, Measuring, MemoryLine, MemoryProfile, PoolUse, PoolView, ProfilingChange,
-    ProfilingState, Span, TaskLine, TaskProfile, TaskRow, Tasks, ThreadView, WorkTarget,
+    ProfilingState, ScriptCostLine, ScriptProfile, Span, TaskLine, TaskProfile, TaskRow, Tasks, ThreadView,
+    WorkTarget,
 };
 
 /// A position between two objects of a listing. Zero is the start. The target defines all other values.

@@ -6,11 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_cli::target::{
     Activity, ActivityRow, Measuring, MemoryLine, MemoryProfile, PoolUse, PoolView, ProfilingChange,
-    ProfilingState, Span, TaskLine, TaskProfile, TaskRow, Tasks, ThreadView, WorkTarget,
+    ProfilingState, ScriptCostLine, ScriptProfile, Span, TaskLine, TaskProfile, TaskRow, Tasks, ThreadView,
+    WorkTarget,
 };
 use weir_containers::PoolCounters;
 use weir_memory::CallSite;
 use weir_sched::{Cause, Class, ProfileMode, QueueView, TaskKey, Tick, WaitingKind, WakeOrigin, WorkKind};
+use weir_scripts::{CostKind, CostLine};
 
 use super::activity::ACTIVITY;
 use super::pulse::AVERAGED;
@@ -81,7 +83,10 @@ impl WorkTarget for LiveTarget {
             ProfilingChange::Memory(on) => return weir_memory::count(on),
             ProfilingChange::Tasks(Measuring::Off) => settings.mode = ProfileMode::Off,
             ProfilingChange::Tasks(Measuring::Auto) => settings.mode = ProfileMode::Auto,
-            ProfilingChange::Tasks(Measuring::On) => settings.mode = ProfileMode::On,
+            ProfilingChange::Tasks(Measuring::On) => {
+                settings.mode = ProfileMode::On;
+                self.live.record.scripts.iter().for_each(|scripts| scripts.costs().clear());
+            }
             ProfilingChange::Locks(on) => settings.locks = on,
             ProfilingChange::MemoryTime(on) => settings.memory = on,
         }
@@ -95,6 +100,16 @@ impl WorkTarget for LiveTarget {
         TaskProfile {
             span: span(report.since_ns, report.until_ns, now_ns),
             lines: report.lines.iter().map(task_line).collect(),
+        }
+    }
+
+    fn script_profile(&self) -> ScriptProfile {
+        let Some(scripts) = &self.live.record.scripts else { return ScriptProfile::default() };
+        let lines = |kind| scripts.costs().lines(kind).into_iter().map(script_line).collect();
+        ScriptProfile {
+            functions: lines(CostKind::Function),
+            lines: lines(CostKind::Line),
+            blocking: lines(CostKind::Blocking),
         }
     }
 
@@ -211,6 +226,18 @@ fn task_line(line: &weir_sched::ProfileLine) -> TaskLine {
         lock_wait_ns: line.lock_wait_ns,
         lock_held_ns: line.lock_held_ns,
         memory_ns: line.memory_ns,
+    }
+}
+
+fn script_line(line: CostLine) -> ScriptCostLine {
+    let CostLine { name, place, cost } = line;
+    ScriptCostLine {
+        name,
+        place,
+        calls: cost.calls,
+        time_ns: cost.time_ns,
+        waited_ns: cost.waited_ns,
+        allocated: cost.allocated,
     }
 }
 

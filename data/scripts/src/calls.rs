@@ -6,6 +6,7 @@ use weir_expr::{Args, FetchResult, ScriptName, Value};
 use weir_lua::LuaStack;
 
 use crate::api;
+use crate::measure::{FunctionMeasurement, StateWait};
 use crate::registry::FunctionKind;
 use crate::run::start_tasks;
 use crate::scripts::{Entry, ScriptFailure, Scripts};
@@ -68,8 +69,12 @@ impl Scripts {
         // An expression of a script does not run scripts: its own state is in use.
         let _entry = Entry::new()?;
         let place = self.place(worker, kind, name)?;
+        let mut wait = StateWait::default();
+        wait.begin();
         let mut state = self.hold(place);
+        let waited_ns = wait.end();
         let arguments = arguments(state.host());
+        let measured = FunctionMeasurement::begin(&mut state, |state| state.place_of(place.function));
         let called = state.call(
             place.function,
             Some(&mut *target),
@@ -77,6 +82,9 @@ impl Scripts {
             arguments,
             |results| api::read_result(results),
         );
+        if let Some(measured) = measured {
+            measured.end(&state, self.costs(), (kind, Some(name)), waited_ns);
+        }
         let tasks = state.host().take_tasks();
         drop(state);
         start_tasks(self, place.own, tasks);

@@ -12,6 +12,7 @@ use weir_config::scripts::FilterId;
 use weir_expr::ScriptName;
 use weir_lua::{CANNOT_WAIT, LuaCall, LuaError, LuaErrorKind, LuaKind, LuaReference, LuaStack};
 
+use crate::measure::{FunctionMeasurement, StateWait};
 use crate::message::ScriptSide;
 use crate::registry::FunctionKind;
 use crate::run::start_tasks;
@@ -87,6 +88,7 @@ pub struct FilterInstance {
     /// Whether the object is that of the stream, not of the configuration's line.
     is_own: bool,
     turn: Option<Turn>,
+    state_wait: StateWait,
 }
 
 impl FilterInstance {
@@ -96,7 +98,16 @@ impl FilterInstance {
         let (own, found) = own.or_else(|| scripts.filter_of(None, id).map(|found| (None, found)))?;
         let place = Place { own, function: found.caller };
         let scripts = Arc::clone(scripts);
-        Some(FilterInstance { scripts, id, name, place, object: found.object, is_own: false, turn: None })
+        Some(FilterInstance {
+            scripts,
+            id,
+            name,
+            place,
+            object: found.object,
+            is_own: false,
+            turn: None,
+            state_wait: StateWait::default(),
+        })
     }
 
     /// The number of the line.
@@ -165,12 +176,17 @@ impl FilterInstance {
         read: impl FnOnce(&LuaCall<'_, World>) -> R,
     ) -> Option<Result<(R, Requests), LuaError>> {
         let _entry = Entry::new();
-        let mut state = self.scripts.hold_in_turn(self.place, &mut self.turn)?;
+        let Some(mut state) = self.scripts.hold_in_turn(self.place, &mut self.turn) else {
+            self.state_wait.begin();
+            return None;
+        };
+        let waited_ns = self.state_wait.end();
         let bounds = self.scripts.bounds(self.place, None, false);
         let (object, number) = (self.object, target.number());
         let classes = *state.host().classes();
         let message = state.host().filters.messages(side);
         state.host().filters.begin(object);
+        let measured = FunctionMeasurement::begin(&mut state, |_| Some(callback.name().to_owned()));
         let called = state.call(
             self.place.function,
             Some(&mut *target),
@@ -184,6 +200,10 @@ impl FilterInstance {
             },
             read,
         );
+        if let Some(measured) = measured {
+            let function = (FunctionKind::Filter, Some(self.name));
+            measured.end(&state, self.scripts.costs(), function, waited_ns);
+        }
         let requests = (state.host().wake_ms.take(), state.host().filters.end());
         let tasks = state.host().take_tasks();
         drop(state);

@@ -21,6 +21,7 @@ mod filter_turn;
 mod filters;
 mod held;
 mod logger;
+mod measure;
 mod message;
 mod network;
 mod private;
@@ -39,6 +40,7 @@ mod world;
 
 // The client of a [`ScriptNetwork`].
 pub use weir_client::{Client, ClientSettings};
+pub use weir_lua::{CostKind, CostLine, ScriptCosts};
 
 pub use channel::{ChannelCall, ChannelRead, ReadLength, ReadUnit};
 pub use filter_turn::{EndChange, FilterTurn, FilteredPayload, NewLength};

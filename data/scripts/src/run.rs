@@ -11,6 +11,7 @@ use weir_sched::{Class, Tick, WorkKind};
 use crate::api;
 use crate::channel::ChannelCall;
 use crate::held::HeldBytes;
+use crate::measure::{FunctionMeasurement, StateWait};
 use crate::message::ScriptSide;
 use crate::registry::FunctionKind;
 use crate::scripts::{Entry, Place, ScriptFailure, Scripts};
@@ -131,6 +132,7 @@ pub struct ScriptRun {
     settlement: Option<Settlement>,
     /// Its turn for a state that other threads use.
     turn: Option<Turn>,
+    state_wait: StateWait,
     kind: FunctionKind,
     /// `None` for a task.
     name: Option<ScriptName>,
@@ -201,6 +203,7 @@ impl ScriptRun {
             stage: RunStage::New(beginning),
             settlement: None,
             turn: None,
+            state_wait: StateWait::default(),
             kind,
             name,
             waiting: None,
@@ -308,8 +311,10 @@ impl ScriptRun {
     fn resume(&mut self, mut target: Option<&mut (dyn ScriptTarget + 'static)>) -> RunStop {
         let _entry = Entry::new();
         let Some(mut state) = self.scripts.hold_in_turn(self.place, &mut self.turn) else {
+            self.state_wait.begin();
             return RunStop::Busy;
         };
+        let waited_ns = self.state_wait.end();
         if let RunStage::New(_) = self.stage {
             let RunStage::New(beginning) = std::mem::replace(&mut self.stage, RunStage::Over) else {
                 return RunStop::Returned(ScriptResult::Continue);
@@ -326,7 +331,11 @@ impl ScriptRun {
         let left = self.limit.map(|limit| limit.saturating_sub(self.computed));
         let bounds = self.scripts.bounds(self.place, left, self.is_long);
         let sockets = sockets::balance();
+        let measured = FunctionMeasurement::begin(&mut state, |state| state.place_of_run(coroutine));
         let resumed = state.resume(coroutine, target, bounds);
+        if let Some(measured) = measured {
+            measured.end(&state, self.scripts.costs(), (self.kind, self.name), waited_ns);
+        }
         self.computed += state.computed();
         self.open_sockets += sockets::balance() - sockets;
         let tasks = state.host().take_tasks();

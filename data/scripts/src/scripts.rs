@@ -10,7 +10,9 @@ use weir_config::scripts::{
     FilterId, ModuleKind, ScriptAction, ScriptFile, ScriptFilter, ScriptHost, ServiceKind,
 };
 use weir_expr::{ScriptName, ScriptNames};
-use weir_lua::{Coroutine, LuaError, LuaErrorKind, LuaReference, MemoryBudget, RunBounds, RunSlice};
+use weir_lua::{
+    Coroutine, LuaError, LuaErrorKind, LuaReference, MemoryBudget, RunBounds, RunSlice, ScriptCosts,
+};
 use weir_model::ScriptSettings;
 use weir_sched::{Class, WorkKind};
 
@@ -32,6 +34,7 @@ use crate::world::{NewTask, ScriptState};
 pub struct Scripts {
     resources: Arc<ScriptResources>,
     memory: ScriptMemory,
+    costs: Arc<ScriptCosts>,
     network: SharedNetwork,
     started: OnceLock<Started>,
     logger: Arc<ScriptLogger>,
@@ -137,12 +140,9 @@ pub struct ScriptFailure {
 
 impl ScriptFailure {
     pub(crate) fn new(kind: FunctionKind, name: Option<ScriptName>, thread: usize, error: &LuaError) -> Self {
-        let name = name.map(weir_expr::expr::script::text_of).map(|name| match kind {
-            FunctionKind::HttpService | FunctionKind::TcpService => format!(" '<{name}>'"),
-            FunctionKind::Filter => format!(" '{}' ", name.strip_prefix("lua.").unwrap_or(name)),
-            _ => format!(" '{}'", name.strip_prefix("lua.").unwrap_or(name)),
-        });
-        let (noun, name) = (kind.noun(), name.unwrap_or_default());
+        let function = described(kind, name);
+        // As HAProxy writes them.
+        let colon = if kind == FunctionKind::Filter { " :" } else { ":" };
         let what = match (error.kind, &error.message) {
             (LuaErrorKind::Timeout, _) => "execution timeout".to_owned(),
             (LuaErrorKind::Memory, _) => "out of memory error".to_owned(),
@@ -150,7 +150,17 @@ impl ScriptFailure {
             (_, None) => "unknown runtime error".to_owned(),
         };
         let calls = from_calls(&error.traceback);
-        ScriptFailure { message: format!("Lua {noun}{name}: [state-id {thread}] {what}{calls}.") }
+        ScriptFailure { message: format!("Lua {function}{colon} [state-id {thread}] {what}{calls}.") }
+    }
+}
+
+/// A function in messages: `function 'name'`, or `task`.
+pub(crate) fn described(kind: FunctionKind, name: Option<ScriptName>) -> String {
+    let noun = kind.noun();
+    let Some(name) = name.map(weir_expr::expr::script::text_of) else { return noun.to_owned() };
+    match kind {
+        FunctionKind::HttpService | FunctionKind::TcpService => format!("{noun} '<{name}>'"),
+        _ => format!("{noun} '{}'", name.strip_prefix("lua.").unwrap_or(name)),
     }
 }
 
@@ -199,6 +209,7 @@ impl Scripts {
                 held: Arc::new(MemoryBudget::new(MOST_HELD)),
                 tasks: Arc::new(MemoryBudget::new(MOST_TASKS)),
             },
+            costs: Arc::default(),
             network: SharedNetwork::default(),
             started: OnceLock::new(),
             logger: Arc::default(),
@@ -295,6 +306,11 @@ impl Scripts {
         [states, held, tasks].map(Arc::clone)
     }
 
+    /// What scripts cost in runs that were measured (`profiling.tasks`).
+    pub fn costs(&self) -> &ScriptCosts {
+        &self.costs
+    }
+
     /// A share of the bytes that wait for scripts, empty so far.
     pub(crate) fn held_bytes(&self) -> HeldBytes {
         HeldBytes::new(Arc::clone(&self.memory.held))
@@ -327,6 +343,7 @@ impl Scripts {
                 &self.memory,
                 &self.network,
             )?;
+            state.set_costs(Arc::clone(&self.costs));
             for (pattern, kind) in paths {
                 api::prepend_path(&mut state, pattern, *kind);
             }

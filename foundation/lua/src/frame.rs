@@ -59,6 +59,18 @@ impl CallFrame {
         if self.is_missing(argument) { b"" } else { self.check_bytes(argument) }
     }
 
+    /// The function in C at an index.
+    pub(crate) fn c_function(self, index: c_int) -> Option<ffi::lua_CFunction> {
+        // SAFETY: any index is allowed.
+        unsafe { ffi::lua_tocfunction(self.pointer(), index) }
+    }
+
+    /// Runs a function in C, which uses no upvalues, with the arguments of this one. Returns the number of its results.
+    pub(crate) fn run_c_function(self, function: ffi::lua_CFunction) -> c_int {
+        // SAFETY: it finds its arguments as if Lua had called it. See the invariants.
+        unsafe { function(self.pointer()) }
+    }
+
     pub(crate) fn check_integer(self, argument: c_int) -> i64 {
         // SAFETY: see the invariants.
         unsafe { ffi::luaL_checkinteger(self.pointer(), argument) }

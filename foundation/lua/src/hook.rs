@@ -47,6 +47,9 @@ fn check(raw: RawState, event: c_int) -> HookExit {
         return expire(limits, raw);
     }
     let is_late = limits.clock.is_late();
+    if limits.meter.is_on() {
+        limits.meter.sample(raw, &limits.clock);
+    }
     let is_at_instruction = event == ffi::LUA_HOOKCOUNT;
     // A coroutine of the script's own would yield to the script.
     let can_yield = raw.is_yieldable() && limits.is_driven(raw);

@@ -21,12 +21,14 @@
 
 mod call;
 mod clock;
+mod costs;
 mod failure;
 mod frame;
 mod hook;
 mod library;
 mod limits;
 mod memory;
+mod places;
 mod raw;
 mod shared;
 mod state;
@@ -35,6 +37,7 @@ mod watch;
 pub use call::{
     CANNOT_WAIT, CallEnd, Function, LuaCall, LuaKind, LuaStack, ObjectNumbers, opaque_bytes, push_opaque,
 };
+pub use costs::{CostKind, CostLine, ScriptCost, ScriptCosts};
 pub use failure::{LuaError, LuaErrorKind, Misuse};
 pub use limits::{RunBounds, RunSlice};
 pub use memory::MemoryBudget;

@@ -10,9 +10,11 @@
 //! | `xpcall` | its handler runs without hooks if the hook raised the error |
 //! | `setmetatable` | Lua runs finalizers without hooks |
 //! | `debug.sethook` | the hook is the run's |
+//! | `io`, `os.execute` and such | they block their thread, and reports name them ([`blocking`]) |
 //!
 //! They follow Lua 5.4 in all else, its messages included.
 
+mod blocking;
 mod coroutines;
 mod finalizers;
 mod matcher;
@@ -58,6 +60,7 @@ pub(crate) fn open(raw: RawState, name: &str) -> bool {
         raw.push_function(*function, 0);
         set_field(raw, name);
     }
+    blocking::replace(raw, name.to_bytes());
     match name.to_bytes() {
         b"_G" => {
             finalizers::push_setmetatable(raw, finalizers::setmetatable);

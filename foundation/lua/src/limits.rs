@@ -7,6 +7,7 @@ use std::time::Duration;
 use mlua_sys as ffi;
 
 use crate::clock::RunClock;
+use crate::costs::CostMeter;
 use crate::memory::Memory;
 use crate::raw::RawState;
 use crate::watch::{self, Armed};
@@ -57,6 +58,7 @@ pub(crate) const EVENTS: c_int = ffi::LUA_MASKCOUNT | ffi::LUA_MASKCALL;
 pub(crate) struct RunLimits {
     pub memory: Memory,
     pub clock: RunClock,
+    pub meter: CostMeter,
     interrupt: Interrupt,
     /// The coroutine that the driver resumed, or the state itself.
     driven: Cell<Option<RawState>>,
@@ -76,6 +78,7 @@ impl RunLimits {
             memory,
             interrupt,
             clock: RunClock::new(),
+            meter: CostMeter::default(),
             driven: Cell::new(None),
             instructions: Cell::new(0),
             has_whole_slice: Cell::new(false),

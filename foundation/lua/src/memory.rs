@@ -69,6 +69,8 @@ pub(crate) struct Memory {
     used: Cell<usize>,
     /// Bytes taken from the budget. At least `used`.
     taken: Cell<usize>,
+    /// Bytes that were allocated so far, also those that were freed again.
+    allocated: Cell<u64>,
     /// Whether the limit applies now.
     enforced: Cell<bool>,
     /// Whether memory was taken while the limit did not apply.
@@ -83,6 +85,7 @@ impl Memory {
             budget,
             used: Cell::new(0),
             taken: Cell::new(0),
+            allocated: Cell::new(0),
             enforced: Cell::new(false),
             is_forced: Cell::new(false),
             is_short: Cell::new(false),
@@ -92,6 +95,11 @@ impl Memory {
     /// Bytes in use.
     pub(crate) fn used(&self) -> usize {
         self.used.get()
+    }
+
+    /// Bytes that were allocated so far.
+    pub(crate) fn allocated(&self) -> u64 {
+        self.allocated.get()
     }
 
     /// Whether memory was taken beyond the limit, while it did not apply, since the last call.
@@ -190,6 +198,7 @@ impl Memory {
         };
         if new == 0 || !moved.is_null() {
             memory.used.set(memory.used.get() + new - old);
+            memory.allocated.set(memory.allocated.get() + new.saturating_sub(old) as u64);
         }
         memory.shrink();
         moved.cast()

@@ -13,11 +13,13 @@ use std::time::Duration;
 use mlua_sys as ffi;
 
 use crate::call::{LuaCall, LuaStack};
+use crate::costs::ScriptCosts;
 use crate::failure::{LuaError, LuaErrorKind};
 use crate::hook::INTERRUPT;
 use crate::library;
 use crate::limits::{RunBounds, RunLimits, RunSlice};
 use crate::memory::{Memory, MemoryBudget};
+use crate::places::function_place;
 use crate::raw::{REGISTRY, RawState};
 use crate::shared::{LuaHost, LuaReference, Shared};
 
@@ -225,6 +227,30 @@ impl<H: LuaHost> LuaState<H> {
         };
         raw.pop(1);
         LuaError { kind, message, traceback }
+    }
+
+    /// Sets the place of the costs of runs that are measured. Only the first call has an effect.
+    pub fn set_costs(&self, costs: Arc<ScriptCosts>) {
+        self.shared().limits.meter.set_costs(costs);
+    }
+
+    /// Whether the next runs are measured: their lines, and their calls that block.
+    pub fn measure(&self, is_on: bool) {
+        self.shared().limits.meter.set_on(is_on);
+    }
+
+    /// Bytes that the state allocated so far, also those that were freed again.
+    pub fn memory_allocated(&self) -> u64 {
+        self.shared().limits.memory.allocated()
+    }
+
+    /// `file:line` of a kept function of a script.
+    pub fn place_of(&mut self, function: LuaReference) -> Option<String> {
+        let top = self.raw.top();
+        self.stack().push_reference(function);
+        let place = function_place(self.raw, -1);
+        self.raw.set_top(top);
+        place
     }
 
     /// Bytes that the state uses.

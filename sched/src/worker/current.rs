@@ -263,6 +263,12 @@ pub fn profile() -> ProfileReport {
     of_workers(worker.peers.iter().map(|shared| &**shared), worker.clock.monotonic_ns())
 }
 
+/// Whether runs are measured on this worker now.
+#[inline]
+pub fn is_profiled() -> bool {
+    Worker::current().profiler.is_on()
+}
+
 /// The queues of the current worker, exact at this moment (R4).
 pub fn queues() -> QueueView {
     let worker = Worker::current();

@@ -2,6 +2,7 @@
 
 mod human;
 mod memory;
+mod scripts;
 mod tasks;
 
 use std::fmt::Write;
@@ -134,6 +135,7 @@ impl AnswerStream for ShowProfiling {
         }
         if view.tasks {
             tasks::write(target.task_profile(), view, &mut text);
+            scripts::write(&target.script_profile(), view, &mut text);
         }
         if let Some(profile) = memory {
             memory::write(profile, view, &mut text);

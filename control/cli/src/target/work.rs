@@ -20,6 +20,9 @@ pub trait WorkTarget {
     /// The CPU and waiting time by kind of task.
     fn task_profile(&self) -> TaskProfile;
 
+    /// The costs of scripts, over the period of the task profile.
+    fn script_profile(&self) -> ScriptProfile;
+
     /// Memory use by caller. `None` while it is computed. The target wakes the session's task when it is ready.
     fn memory_profile(&mut self) -> Option<MemoryProfile>;
 
@@ -201,6 +204,32 @@ pub struct TaskLine {
     pub lock_held_ns: u64,
     /// Time spent on memory allocation, in nanoseconds.
     pub memory_ns: u64,
+}
+
+/// The costs of scripts, for `show profiling tasks`. Those of the longest time come first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScriptProfile {
+    /// Runs of functions, by name and by the place of the function.
+    pub functions: Vec<ScriptCostLine>,
+    /// Samples of CPU time by the line that ran. Without names.
+    pub lines: Vec<ScriptCostLine>,
+    /// Calls that blocked their thread, by function and by the line that called.
+    pub blocking: Vec<ScriptCostLine>,
+}
+
+/// The sum of the costs of one name at one place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScriptCostLine {
+    pub name: String,
+    /// `file:line`
+    pub place: String,
+    /// Calls, samples, or parts of runs between two waits.
+    pub calls: u64,
+    pub time_ns: u64,
+    /// Time spent waiting for a state that other threads used, in nanoseconds.
+    pub waited_ns: u64,
+    /// Bytes that runs allocated in Lua, also those that were freed again.
+    pub allocated: u64,
 }
 
 /// Memory use by caller, for `show profiling memory`.

@@ -329,6 +329,10 @@ impl WorkTarget for Toy {
         TaskProfile::default()
     }
 
+    fn script_profile(&self) -> ScriptProfile {
+        ScriptProfile::default()
+    }
+
     fn memory_profile(&mut self) -> Option<MemoryProfile> {
         if self.pending > 0 {
             self.pending -= 1;

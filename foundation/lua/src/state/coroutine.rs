@@ -8,6 +8,7 @@ use mlua_sys as ffi;
 use crate::call::{LuaCall, LuaStack};
 use crate::failure::{LuaError, LuaErrorKind, Misuse};
 use crate::limits::{RunBounds, TIMEOUT};
+use crate::places::{function_place, outermost_place};
 use crate::raw::RawState;
 use crate::shared::{LuaHost, LuaReference};
 
@@ -109,6 +110,14 @@ impl<H: LuaHost> LuaState<H> {
         let traceback = String::from_utf8_lossy(self.raw.bytes(-1).unwrap_or_default()).into_owned();
         self.raw.pop(1);
         traceback
+    }
+
+    /// `file:line` of the function of a coroutine that has not returned.
+    pub fn place_of_run(&self, coroutine: &Coroutine) -> Option<String> {
+        self.check(coroutine);
+        let raw = coroutine.raw;
+        // The function and its arguments are the only values before the run begins.
+        outermost_place(raw).or_else(|| function_place(raw, 1))
     }
 
     /// Gives a coroutine that waits its results, which `push` pushes. An error is raised where the script waits.

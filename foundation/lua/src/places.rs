@@ -1,0 +1,62 @@
+//! Places in scripts, as `file:line`. They are read without an allocation of Lua, so hooks and functions in C may do it.
+
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+
+use mlua_sys as ffi;
+
+use crate::raw::RawState;
+
+/// The place of the innermost call of a script. `None` outside of scripts.
+pub(crate) fn running_place(raw: RawState) -> Option<String> {
+    (0..MOST_LEVELS).map_while(|level| call_at(raw, level)).find_map(|call| place(&call, call.currentline))
+}
+
+/// The place of the function that a coroutine began with. `None` if it has not begun, or with a function in C.
+pub(crate) fn outermost_place(raw: RawState) -> Option<String> {
+    let call = (0..MOST_LEVELS).map_while(|level| call_at(raw, level)).last()?;
+    place(&call, call.linedefined)
+}
+
+/// The place of the function at an index.
+pub(crate) fn function_place(raw: RawState, index: c_int) -> Option<String> {
+    if raw.kind(index) != ffi::LUA_TFUNCTION {
+        return None;
+    }
+    raw.reserve(1);
+    raw.push_value(index);
+    let mut record = MaybeUninit::<ffi::lua_Debug>::zeroed();
+    // SAFETY: the function at the top is removed. This option only reads it.
+    unsafe { ffi::lua_getinfo(raw.pointer(), c">S".as_ptr(), record.as_mut_ptr()) };
+    // SAFETY: integers and pointers may be zero.
+    let record = unsafe { record.assume_init() };
+    place(&record, record.linedefined)
+}
+
+/// The call at a level, 0 for the innermost one. `None` if there are fewer.
+fn call_at(raw: RawState, level: c_int) -> Option<ffi::lua_Debug> {
+    let mut record = MaybeUninit::<ffi::lua_Debug>::zeroed();
+    // SAFETY: any level is allowed.
+    if unsafe { ffi::lua_getstack(raw.pointer(), level, record.as_mut_ptr()) } == 0 {
+        return None;
+    }
+    // SAFETY: `lua_getstack` filled the record. These options push nothing.
+    unsafe { ffi::lua_getinfo(raw.pointer(), c"Sl".as_ptr(), record.as_mut_ptr()) };
+    // SAFETY: integers and pointers may be zero.
+    Some(unsafe { record.assume_init() })
+}
+
+/// `None` for functions in C.
+fn place(record: &ffi::lua_Debug, line: c_int) -> Option<String> {
+    if line < 0 || record.source.is_null() {
+        return None;
+    }
+    // SAFETY: Lua's text has this length, and lasts as long as the function, which is on the stack or was just removed from it.
+    let source = unsafe { std::slice::from_raw_parts(record.source.cast::<u8>(), record.srclen) };
+    // Other sources are the texts of scripts themselves.
+    let file = source.strip_prefix(b"@").unwrap_or(b"[string]");
+    Some(format!("{}:{line}", String::from_utf8_lossy(file)))
+}
+
+/// The number of levels of calls that are read.
+const MOST_LEVELS: c_int = 200;
