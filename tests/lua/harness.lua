@@ -27,7 +27,11 @@ function dump(value, depth)
   if depth > 6 then return "{...}" end
   local keys, parts = {}, {}
   for key in pairs(value) do keys[#keys + 1] = key end
-  table.sort(keys, before)
+  -- Addresses differ from run to run.
+  table.sort(keys, function(a, b)
+    if type(a) == "userdata" and type(b) == "userdata" then return dump(value[a], depth + 1) < dump(value[b], depth + 1) end
+    return before(a, b)
+  end)
   for _, key in ipairs(keys) do
     local name = type(key) == "string" and key:match("^[%a_][%w_]*$") and key or "[" .. dump(key) .. "]"
     parts[#parts + 1] = name .. "=" .. dump(value[key], depth + 1)
