@@ -46,9 +46,7 @@ pub(super) fn info(call: &ApiCall<'_>) -> ApiResult {
 /// `core.disable_legacy_mailers()`: a script sends the mails of `email-alert` itself.
 pub(super) fn disable_mailers(call: &ApiCall<'_>) -> ApiResult {
     if !call.host().is_loading.get() {
-        return Err(Misuse::text(
-            "'disable_legacy_mailers' is only available while the configuration is read",
-        ));
+        return Err(Misuse::text("disable_legacy_mailers: not available outside of init or body context"));
     }
     call.host().resources.process.take_over_mails();
     call.results(0)
