@@ -6,12 +6,13 @@ use weir_backend::{Server, ServerAddress};
 use weir_cli::server_changes;
 use weir_cli::target::{
     BackendKey, CheckKind, FrontendKey, ProxyTarget, ServerHealth, ServerKey, ServerRefusal, ServerState,
+    TlsRefusal,
 };
 use weir_expr::{Value, VariableId};
 use weir_model::Severity;
 use weir_scripts::{
-    ListedProxies, MailSettings, ProxyChange, ProxyFacts, ScriptProcess, ScriptServer, ServerFacts,
-    ServerRequest, ServerRequestError, StatsValue, StatsVisit,
+    CertificateField, ListedProxies, MailSettings, ProxyChange, ProxyFacts, ScriptProcess, ScriptServer,
+    ServerFacts, ServerRequest, ServerRequestError, StatsValue, StatsVisit,
 };
 use weir_stats::{FieldValue, InfoRow, StatsRow, StatsSource};
 use weir_stream::instance::Proxy;
@@ -251,6 +252,27 @@ impl ScriptProcess for LiveScripts {
         requested(&mut target, key_of(server), change).map_err(|refusal| match refusal {
             ServerRefusal::Gone => ServerRequestError::Gone,
             ServerRefusal::Because(reason) => ServerRequestError::Because(reason),
+        })
+    }
+
+    fn replace_certificate(
+        &self,
+        name: &str,
+        fields: &[(CertificateField, String)],
+    ) -> Result<(), Option<String>> {
+        let live = self.live.upgrade().ok_or(None)?;
+        let end = |field: CertificateField| match field {
+            CertificateField::Certificate => "",
+            CertificateField::Key => ".key",
+            CertificateField::Issuer => ".issuer",
+            CertificateField::OcspResponse => ".ocsp",
+            CertificateField::Timestamps => ".sctl",
+        };
+        let files: Vec<(&str, &str)> = fields.iter().map(|(field, text)| (end(*field), &**text)).collect();
+        let replaced = live.record.tls().ok_or(None)?.replace(name, &files);
+        replaced.map(drop).map_err(|refusal| match refusal {
+            TlsRefusal::Unfit(why) => Some(why),
+            _ => None,
         })
     }
 

@@ -8,6 +8,7 @@ mod defaults;
 mod layers;
 mod live;
 mod renewals;
+mod replaced;
 mod servers;
 mod settings;
 mod stores;

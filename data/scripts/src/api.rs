@@ -2,6 +2,7 @@
 
 mod addresses;
 mod applet;
+mod certificates;
 mod channel;
 mod classes;
 mod concat;
@@ -115,6 +116,7 @@ pub(crate) fn new_state(
     core::install(&mut state, thread);
     regexes::install(&mut state);
     maps::install(&mut state);
+    certificates::install(&mut state);
     install_constants(&mut state, b"act", ACT, &[("wake_time", core::wake_time)]);
     install_constants(&mut state, b"filter", filters::CONSTANTS, filters::FUNCTIONS);
     Ok(state)

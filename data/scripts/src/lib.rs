@@ -48,8 +48,8 @@ pub use filters::{FilterCallback, FilterInstance, FilterMade, FilterOutcome, Fil
 pub use message::{ChannelState, ScriptSide};
 pub use network::ScriptNetwork;
 pub use process::{
-    ListedProxies, MailSettings, ProcessLink, ProxyChange, ProxyFacts, ScriptProcess, ScriptServer,
-    ServerFacts, ServerRequest, ServerRequestError, StatsValue, StatsVisit,
+    CertificateField, ListedProxies, MailSettings, ProcessLink, ProxyChange, ProxyFacts, ScriptProcess,
+    ScriptServer, ServerFacts, ServerRequest, ServerRequestError, StatsValue, StatsVisit,
 };
 pub use registry::FunctionKind;
 pub use resources::ScriptResources;

@@ -72,6 +72,16 @@ pub trait ScriptProcess: Send + Sync {
         change: ServerRequest<'_>,
     ) -> Result<Option<String>, ServerRequestError>;
 
+    /// Replaces fields of a certificate that is in memory, all or none. The fields are in their order.
+    ///
+    /// # Errors
+    /// The reason, as for an operator. `None` if the configuration does not refer to the certificate.
+    fn replace_certificate(
+        &self,
+        name: &str,
+        fields: &[(CertificateField, String)],
+    ) -> Result<(), Option<String>>;
+
     /// Calls `each` with the statistics of a server. False if it was deleted.
     fn server_statistics(&self, server: ScriptServer, each: StatsVisit<'_>) -> bool;
 }
@@ -144,6 +154,36 @@ pub struct ServerFacts {
     pub is_draining: bool,
     pub sessions: u32,
     pub queued: u32,
+}
+
+/// A field of a certificate (manual, `CertCache.set`), in the order in which they are replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CertificateField {
+    /// The certificate and its chain, maybe with its key.
+    Certificate,
+    Key,
+    Issuer,
+    OcspResponse,
+    Timestamps,
+}
+
+impl CertificateField {
+    const ALL: [(CertificateField, &'static str); 5] = [
+        (CertificateField::Certificate, "crt"),
+        (CertificateField::Key, "key"),
+        (CertificateField::Issuer, "issuer"),
+        (CertificateField::OcspResponse, "ocsp"),
+        (CertificateField::Timestamps, "sctl"),
+    ];
+
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, known)| *known == name).map(|(field, _)| *field)
+    }
+
+    /// The name in scripts.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(field, _)| *field == self).map_or("", |(_, name)| name)
+    }
 }
 
 /// A change of a server. Texts are those of the runtime API.

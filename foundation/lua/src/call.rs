@@ -462,6 +462,11 @@ impl<'c, H: LuaHost> LuaCall<'c, H> {
         self.stack.raw.is_yieldable() && self.shared.limits.is_driven(self.stack.raw)
     }
 
+    /// Whether a coroutine runs that may yield: the driver's, or one of the script.
+    pub fn is_yieldable(&self) -> bool {
+        self.stack.raw.is_yieldable()
+    }
+
     /// Stops the coroutine until its driver resumes it with the results of `wait`.
     ///
     /// # Errors

@@ -27,6 +27,7 @@ use weir_tls::{
     pem,
 };
 
+use super::replaced::read_file;
 use super::{ListedLine, TlsBuilder, based};
 
 /// A `bind` line with TLS.
@@ -110,7 +111,7 @@ impl LiveTls {
         let _ = self.on_change.set(Box::new(wake));
     }
 
-    fn note_change(&self) {
+    pub(super) fn note_change(&self) {
         if let Some(wake) = self.on_change.get() {
             wake();
         }
@@ -487,7 +488,7 @@ impl TlsState {
     }
 
     /// The parts of a certificate, or of its pending change. The inner `None` means an empty certificate.
-    fn parts(&self, name: &str, pending: bool) -> Option<Option<CertificateParts>> {
+    pub(super) fn parts(&self, name: &str, pending: bool) -> Option<Option<CertificateParts>> {
         if pending {
             let (_, parts) = self.certificate.as_ref().filter(|(changed, _)| **changed == *name)?;
             return Some(Some(parts.clone()));
@@ -515,32 +516,7 @@ impl TlsState {
         let held = self.builder.certificates.get(name).ok_or(TlsRefusal::Unknown)?;
         let held = || held.as_ref().map(|certificate| certificate.parts()).unwrap_or_default();
         let mut parts = self.certificate.as_ref().map_or_else(held, |(_, parts)| parts.clone());
-        let unfit = |fault: String| TlsRefusal::Unfit(fault);
-        let no_start =
-            || TlsRefusal::Unfit(format!("unable to load certificate from file '{path}': no start line."));
-        match end {
-            ".ocsp" => {
-                let der = pem::decode_base64(text)
-                    .ok_or_else(|| unfit("'.ocsp' must be base64 encoded".to_owned()))?;
-                OcspResponse::parse(&der).map_err(|why| unfit(why.to_owned()))?;
-                parts.ocsp = Some(der);
-            }
-            ".sctl" => return Err(unfit("'.sctl' is not implemented yet.".to_owned())),
-            end => {
-                let mut new = CertificateParts::default();
-                new.read(text.as_bytes(), path, &self.builder.loader.passphrases).map_err(unfit)?;
-                match end {
-                    ".issuer" if new.chain.is_empty() => return Err(no_start()),
-                    ".issuer" => parts.issuer = new.chain,
-                    ".key" => parts.key = Some(new.key.ok_or_else(no_start)?),
-                    _ if new.chain.is_empty() => return Err(no_start()),
-                    _ => {
-                        parts.chain = new.chain;
-                        parts.key = new.key.or(parts.key);
-                    }
-                }
-            }
-        }
+        read_file(&mut parts, &self.builder.loader.passphrases, path, end, text)?;
         Ok(self.certificate.replace((name.into(), parts)).is_none())
     }
 
@@ -569,18 +545,20 @@ impl TlsState {
 
     fn commit_certificate(&mut self, name: &str) -> Result<usize, TlsRefusal> {
         let Some((_, parts)) = &self.certificate else { return Err(TlsRefusal::Idle) };
-        let made = self.builder.loader.assemble(name, parts.clone()).map_err(TlsRefusal::Unfit)?;
+        let places = self.install(name, parts.clone())?;
+        self.certificate = None;
+        Ok(places)
+    }
+
+    /// Replaces a certificate that is in use. Returns the number of its users. A failure changes nothing.
+    pub(super) fn install(&mut self, name: &str, parts: CertificateParts) -> Result<usize, TlsRefusal> {
+        let made = self.builder.loader.assemble(name, parts).map_err(TlsRefusal::Unfit)?;
         let former = self.builder.certificates.insert(name.into(), Some(Arc::clone(&made)));
-        match self.use_certificate(name, &made) {
-            Ok(places) => {
-                self.certificate = None;
-                Ok(places)
-            }
-            Err(refusal) => {
-                self.builder.certificates.insert(name.into(), former.flatten());
-                Err(refusal)
-            }
+        let used = self.use_certificate(name, &made);
+        if used.is_err() {
+            self.builder.certificates.insert(name.into(), former.flatten());
         }
+        used
     }
 
     /// Publishes all users of this certificate. Returns their number: certificate entries of listeners, and servers.

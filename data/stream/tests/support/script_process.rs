@@ -2,14 +2,18 @@
 
 use weir_expr::{Value, VariableId};
 use weir_scripts::{
-    ListedProxies, MailSettings, ProxyChange, ProxyFacts, ScriptProcess, ScriptServer, ServerFacts,
-    ServerRequest, ServerRequestError, StatsVisit,
+    CertificateField, ListedProxies, MailSettings, ProxyChange, ProxyFacts, ScriptProcess, ScriptServer,
+    ServerFacts, ServerRequest, ServerRequestError, StatsVisit,
 };
 
 /// A process without proxies.
 pub(crate) struct NoProcess;
 
 impl ScriptProcess for NoProcess {
+    fn replace_certificate(&self, _: &str, _: &[(CertificateField, String)]) -> Result<(), Option<String>> {
+        Err(None)
+    }
+
     fn variable(&self, _: VariableId) -> Option<Value<'static>> {
         None
     }
