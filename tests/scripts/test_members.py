@@ -277,10 +277,10 @@ def test_an_init_function_that_fails_ends_the_start(world):
 def test_settings_of_mails(world):
     serve(world, """
 local m = core.backends.m:get_mailers()
-return show(m.log_level, m.mailservers.m1, m.mailservers_timeout, m.smtp_hostname, m.smtp_from, m.smtp_to, m.track_server_health, core.backends.b:get_mailers())""",
-          f"{BACKEND}\nmailers ms\n    timeout mail 20s\n    mailer m1 192.0.2.1:25\nbackend m\n    email-alert mailers ms\n    email-alert from a@b\n    email-alert to c@d\n"
+return show(m.log_level, m.mailservers.m1, m.mailservers.m2, m.mailservers_timeout, m.smtp_hostname, m.smtp_from, m.smtp_to, m.track_server_health, core.backends.b:get_mailers())""",
+          f"{BACKEND}\nmailers ms\n    timeout mail 20s\n    mailer m1 192.0.2.1:25\n    mailer m2 [2001:db8::1]:587\nbackend m\n    email-alert mailers ms\n    email-alert from a@b\n    email-alert to c@d\n"
           "    email-alert level notice\n    email-alert myhostname me\n    option log-health-checks")
-    assert body(world) == "5 192.0.2.1:25 20000 me a@b c@d true"
+    assert body(world) == "5 192.0.2.1:25 2001:db8::1:587 20000 me a@b c@d true"
 
 
 def test_queues_pass_values_in_their_order(world):

@@ -1,5 +1,6 @@
 //! The process as scripts see and change it. Changes are those of the runtime API.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use weir_backend::{Server, ServerAddress};
@@ -153,7 +154,9 @@ impl ScriptProcess for LiveScripts {
             let alert = proxy.config.settings.mail_alert.as_ref()?;
             let mailers = live.record.mailers.get(alert.mailers.as_ref()?)?;
             let name = |name: &str| name.rsplit_once('/').map_or(name, |(_, name)| name).into();
-            let servers = mailers.all().map(|mailer| (name(&mailer.name), mailer.address.to_string()));
+            // Without brackets, as addresses of servers.
+            let address = |at: SocketAddr| format!("{}:{}", at.ip(), at.port());
+            let servers = mailers.all().map(|mailer| (name(&mailer.name), address(mailer.address)));
             let host_name = alert.host_name.as_deref().unwrap_or(&live.instance.identity.hostname);
             Some(MailSettings {
                 level: alert.level.unwrap_or(Severity::Alert) as u8,
