@@ -4,7 +4,7 @@ import re
 # The areas, and the names of their rows.
 AREAS = {
     "core": re.compile(r"(http|imf|rfc850|asctime)_date|(parse|match)_addr|concat|set_nice|get_(info|var)"),
-    "members": re.compile(r"^(core|Proxy|Server|Listener|Queue|Concat|Regex|Map|Patref|StickTable|CertCache)\."),
+    "members": re.compile(r"^(?!filter\.)"),
     "events": re.compile(r"^(CertCache|disable_legacy_mailers)"),
     # The report of a wait in a fetch or a converter is that of all waits.
     **dict.fromkeys(("sockets", "httpclient"), re.compile(r"^(?!(connect|get) in (fetch|converter)$)")),
