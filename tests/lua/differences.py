@@ -84,6 +84,18 @@ DIFFERENCES = {
     "httpclient: post {url = URL, body = '\\0\\255'}": (sent("POST", length=2, body="\\x00\\xff"), LENGTH),
 }
 
+HELP = r"\n  usage\n  help [<command>]                        : list all commands, or those that look like this one\n  prompt [help | n | i | p | timed ]*     : keep the connection open after " \
+    r"a command, with a prompt\n  quit                                    : close the connection\n\n"
+UNKNOWN = "client: Unknown command: '{}', but maybe one of the following ones is a better match:" + HELP.replace("{", "{{").replace("}", "}}")
+DIFFERENCES.update({
+    "cli: help": (["client: The following commands are valid at this level:" + HELP], "weir has texts of its own for its commands"),
+    **{f"cli: {row}": ([UNKNOWN.format(word)], "as above") for row, word in {"an abbreviated command": "show", "one command of many": "lua"}.items()},
+    "cli: five words": (["client: ran\\n"], "HAProxy takes five words, and does not find the command"),
+    "cli: the longest of two": (["client: long\\n"], "HAProxy takes the first one, and for its own commands the longest"),
+    "cli: register_cli {}, 'usage', function() end": (["error: row:1: bad argument #1 to 'register_cli' (1st argument must be a table with at least one word)"],
+                                                     "a command without words cannot be called"),
+})
+
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "differences.json")) as file:
     for reason, lines in json.load(file).items():
         DIFFERENCES.update({row: (shown, reason) for row, shown in lines.items()})

@@ -8,12 +8,11 @@ AREAS = {
     "events": re.compile(r"^(CertCache|disable_legacy_mailers)"),
     # The report of a wait in a fetch or a converter is that of all waits.
     **dict.fromkeys(("sockets", "httpclient"), re.compile(r"^(?!(connect|get) in (fetch|converter)$)")),
-    **dict.fromkeys(("channel", "filters", "services", "tasks", "reply", "txn", "http", "actions", "errors", "fetches", "converters", "regex", "queues", "maps", "patterns", "proxies", "sticktables"), re.compile("")),
+    **dict.fromkeys(("channel", "filters", "services", "tasks", "reply", "txn", "http", "actions", "errors", "fetches", "converters", "regex", "queues", "maps", "patterns", "proxies", "sticktables", "cli"), re.compile("")),
 }
 
-# Commands, events, and members that wait.
-LACKING_PLACES = {"cli"}
-LACKING_MEMBERS = re.compile(r"register_cli|event_sub|core\)?\.wait|pop_wait\(|q\.pop_wait")
+# Events, and members that wait.
+LACKING_MEMBERS = re.compile(r"event_sub|core\)?\.wait|pop_wait\(|q\.pop_wait")
 
 # Columns of statistics: those of 3.5, and HAProxy 3.2 adds some of other objects. tests/scripts compares them with `show stat`.
 COLUMNS = {f"{kind}: get_stats, names" for kind in ("proxy", "server", "listener")} | {"server: get_stats with an argument too many"}
@@ -21,6 +20,6 @@ COLUMNS = {f"{kind}: get_stats, names" for kind in ("proxy", "server", "listener
 
 def is_ready(one):
     """Whether weir has all parts of Lua that a row needs."""
-    if one.area not in AREAS or one.place in LACKING_PLACES or one.name in COLUMNS:
+    if one.area not in AREAS or one.name in COLUMNS:
         return False
     return bool(AREAS[one.area].search(one.name)) and not LACKING_MEMBERS.search(one.code + one.registration)

@@ -162,6 +162,10 @@ pub(crate) fn load(
     if !reports::print(&config, arguments, messages) {
         return ReadOutcome::Refused;
     }
+    if let Err(message) = scripts.check_commands(weir_cli::is_command) {
+        messages.alert(format!("config : {message}"));
+        return ReadOutcome::Refused;
+    }
     if arguments.check {
         return conclude(&config, arguments, messages);
     }

@@ -37,7 +37,7 @@ use weir_events::WallTime;
 use crate::command::{Command, CommandContext, EXPERIMENTAL, EXPERT, MASTER, WORKER};
 use crate::modes::SessionModes;
 use crate::outcome::{CommandOutcome, WaitCondition};
-use crate::target::{BackendKey, CommandTarget, FrontendKey, ServerKey};
+use crate::target::{BackendKey, CommandTarget, FrontendKey, ScriptCommandView, ServerKey};
 
 static TABLES: &[&[Command]] = &[
     conversation::COMMANDS,
@@ -101,14 +101,20 @@ pub fn find_command(words: &[String], side: u8) -> Option<(&'static Command, usi
     found
 }
 
-/// The output of `help` on a side: the commands that begin with these words. If none does, similar commands, or all.
-pub fn help(words: &[String], side: u8, modes: &SessionModes) -> String {
-    crate::help::help(sorted(), words, side, modes)
+/// Whether these words are a command, of a worker or of the master.
+pub fn is_command(words: &[String]) -> bool {
+    find_command(words, WORKER | MASTER).is_some_and(|(_, length)| length == words.len())
+}
+
+/// The output of `help` on a side: the commands that begin with these words, those of `scripts` among them. If none does, similar commands,
+/// or all.
+pub fn help(words: &[String], scripts: &[ScriptCommandView], side: u8, modes: &SessionModes) -> String {
+    crate::help::help(sorted(), scripts, words, side, modes)
 }
 
 /// The answer to an unknown command on a side.
-pub fn unknown(words: &[String], side: u8, modes: &SessionModes) -> String {
-    crate::help::unknown(sorted(), words, side, modes)
+pub fn unknown(words: &[String], scripts: &[ScriptCommandView], side: u8, modes: &SessionModes) -> String {
+    crate::help::unknown(sorted(), scripts, words, side, modes)
 }
 
 /// The list of all commands, for `-dKcli`.

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::command::{Command, EXPERIMENTAL, EXPERT, HIDDEN, MASTER, SERVING};
 use crate::modes::SessionModes;
+use crate::target::ScriptCommandView;
 
 /// Maximum number of suggestions if no word of the input resembles a command.
 const MOST_SUGGESTIONS: usize = 5;
@@ -14,36 +15,84 @@ const MOST_TYPOS: usize = 2;
 /// The column of the descriptions.
 const SYNTAX_WIDTH: usize = 40;
 
+/// A command as `help` lists it.
+#[derive(Clone, Copy)]
+struct HelpEntry<'a> {
+    name: &'a str,
+    text: HelpText<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum HelpText<'a> {
+    Row(&'a Command),
+    /// The whole line, as a script wrote it.
+    Usage(&'a str),
+}
+
+impl<'a> HelpEntry<'a> {
+    fn of_command(command: &'a Command) -> Self {
+        HelpEntry { name: command.name, text: HelpText::Row(command) }
+    }
+
+    fn of_script(command: &'a ScriptCommandView) -> Self {
+        HelpEntry { name: &command.name, text: HelpText::Usage(&command.usage) }
+    }
+
+    fn write(&self, text: &mut String) {
+        let _ = match self.text {
+            HelpText::Row(Command { syntax, help, .. }) => {
+                let gap = if syntax.len() > SYNTAX_WIDTH { " " } else { "" };
+                writeln!(text, "  {syntax:SYNTAX_WIDTH$}{gap}: {help}")
+            }
+            HelpText::Usage(usage) => writeln!(text, "  {usage}"),
+        };
+    }
+}
+
 /// The response to an unknown command on a side.
-pub(crate) fn unknown(all: &[&Command], words: &[String], side: u8, modes: &SessionModes) -> String {
-    let Some(first) = words.first() else {
-        return list(
-            all,
-            "Unknown command. Please enter one of the following commands only:",
-            words,
-            side,
-            modes,
-        );
+pub(crate) fn unknown(
+    all: &[&Command],
+    scripts: &[ScriptCommandView],
+    words: &[String],
+    side: u8,
+    modes: &SessionModes,
+) -> String {
+    let title = match words.first() {
+        None => "Unknown command. Please enter one of the following commands only:".to_owned(),
+        Some(first) => {
+            format!("Unknown command: '{first}', but maybe one of the following ones is a better match:")
+        }
     };
-    let title = format!("Unknown command: '{first}', but maybe one of the following ones is a better match:");
-    list(all, &title, words, side, modes)
+    list(all, scripts, &title, words, side, modes)
 }
 
 /// The output of `help` on a side: the commands that begin with these words. If none does, similar commands, or all.
-pub(crate) fn help(all: &[&Command], words: &[String], side: u8, modes: &SessionModes) -> String {
-    list(all, "The following commands are valid at this level:", words, side, modes)
+pub(crate) fn help(
+    all: &[&Command],
+    scripts: &[ScriptCommandView],
+    words: &[String],
+    side: u8,
+    modes: &SessionModes,
+) -> String {
+    list(all, scripts, "The following commands are valid at this level:", words, side, modes)
 }
 
-fn list(all: &[&Command], title: &str, words: &[String], side: u8, modes: &SessionModes) -> String {
+fn list(
+    all: &[&Command],
+    scripts: &[ScriptCommandView],
+    title: &str,
+    words: &[String],
+    side: u8,
+    modes: &SessionModes,
+) -> String {
     let mut text = format!("{title}\n");
-    let offered: Vec<&Command> =
-        all.iter().copied().filter(|command| is_offered(command, side, modes)).collect();
-    for command in matching(&offered, words) {
-        line(&mut text, command.syntax, command.help);
-    }
-    for command in all.iter().filter(|command| is_last(command)) {
-        line(&mut text, command.syntax, command.help);
-    }
+    let rows = all.iter().copied().filter(|command| is_offered(command, side, modes));
+    let mut offered: Vec<HelpEntry<'_>> =
+        rows.map(HelpEntry::of_command).chain(scripts.iter().map(HelpEntry::of_script)).collect();
+    offered.sort_by_key(|entry| entry.name);
+    matching(&offered, words).iter().for_each(|entry| entry.write(&mut text));
+    let last = all.iter().copied().filter(|command| is_last(command));
+    last.map(HelpEntry::of_command).for_each(|entry| entry.write(&mut text));
     text
 }
 
@@ -62,21 +111,13 @@ fn is_offered(command: &Command, side: u8, modes: &SessionModes) -> bool {
     !hidden && !is_last(command)
 }
 
-fn line(text: &mut String, syntax: &str, help: &str) {
-    let gap = if syntax.len() > SYNTAX_WIDTH { " " } else { "" };
-    let _ = writeln!(text, "  {syntax:SYNTAX_WIDTH$}{gap}: {help}");
-}
-
-fn matching<'a>(offered: &[&'a Command], words: &[String]) -> Vec<&'a Command> {
+fn matching<'a>(offered: &[HelpEntry<'a>], words: &[String]) -> Vec<HelpEntry<'a>> {
     let typed = words.join(" ");
-    let begun: Vec<&Command> = offered
-        .iter()
-        .filter(|command| {
-            command.name.starts_with(&typed)
-                || typed.strip_prefix(command.name).is_some_and(|rest| rest.starts_with(' '))
-        })
-        .copied()
-        .collect();
+    let is_begun = |entry: &&HelpEntry<'_>| {
+        entry.name.starts_with(&typed)
+            || typed.strip_prefix(entry.name).is_some_and(|rest| rest.starts_with(' '))
+    };
+    let begun: Vec<HelpEntry<'_>> = offered.iter().filter(is_begun).copied().collect();
     if !begun.is_empty() {
         return begun;
     }
@@ -85,31 +126,31 @@ fn matching<'a>(offered: &[&'a Command], words: &[String]) -> Vec<&'a Command> {
 
 /// The commands similar to the input. Words are compared from left to right, up to the first without a similar command. `None` if
 /// that is the first word.
-fn resembling<'a>(offered: &[&'a Command], words: &[String]) -> Option<Vec<&'a Command>> {
-    let mut kept: Option<Vec<&Command>> = None;
+fn resembling<'a>(offered: &[HelpEntry<'a>], words: &[String]) -> Option<Vec<HelpEntry<'a>>> {
+    let mut kept: Option<Vec<HelpEntry<'_>>> = None;
     for (index, word) in words.iter().enumerate() {
         let typed: Vec<char> = word.chars().take(LONGEST_TYPED).collect();
-        let distance_to_word = |command: &Command| {
-            let named: Vec<char> = command.name.split(' ').nth(index)?.chars().collect();
+        let distance_to_word = |entry: &HelpEntry<'_>| {
+            let named: Vec<char> = entry.name.split(' ').nth(index)?.chars().collect();
             Some(distance(&typed, &named))
                 .filter(|&distance| distance <= MOST_TYPOS && distance < typed.len())
         };
         let known = kept.as_deref().unwrap_or(offered);
-        let Some(least) = known.iter().filter_map(|command| distance_to_word(command)).min() else { break };
-        let closest = known.iter().copied().filter(|command| distance_to_word(command) == Some(least));
+        let Some(least) = known.iter().filter_map(distance_to_word).min() else { break };
+        let closest = known.iter().copied().filter(|entry| distance_to_word(entry) == Some(least));
         kept = Some(closest.collect());
     }
     kept
 }
 
 /// The commands with the smallest edit distance to the input.
-fn nearest<'a>(offered: &[&'a Command], words: &[String]) -> Vec<&'a Command> {
-    let mut near: Vec<(usize, &Command)> =
-        offered.iter().map(|command| (distance_to_name(words, command.name), *command)).collect();
+fn nearest<'a>(offered: &[HelpEntry<'a>], words: &[String]) -> Vec<HelpEntry<'a>> {
+    let mut near: Vec<(usize, HelpEntry<'_>)> =
+        offered.iter().map(|entry| (distance_to_name(words, entry.name), *entry)).collect();
     near.sort_by_key(|&(distance, _)| distance);
     near.truncate(MOST_SUGGESTIONS);
-    let mut near: Vec<&Command> = near.into_iter().map(|(_, command)| command).collect();
-    near.sort_by_key(|command| command.name);
+    let mut near: Vec<HelpEntry<'_>> = near.into_iter().map(|(_, entry)| entry).collect();
+    near.sort_by_key(|entry| entry.name);
     near
 }
 

@@ -22,8 +22,8 @@ pub mod target;
 
 pub use command::Command;
 pub use commands::{
-    PROMPT_HELP, choose_severity_output, choose_timeout, commands, find_command, help, keyword_dump, switch,
-    unknown,
+    PROMPT_HELP, choose_severity_output, choose_timeout, commands, find_command, help, is_command,
+    keyword_dump, switch, unknown,
 };
 pub use level::{Level, Severity, SeverityOutput};
 pub use modes::{PERMISSION_DENIED, SessionMode, SessionModes};

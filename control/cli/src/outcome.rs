@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::level::Severity;
 use crate::modes::PERMISSION_DENIED;
-use crate::target::{CommandTarget, ServerKey};
+use crate::target::{CommandTarget, ScriptCommandRun, ServerKey};
 
 /// The progress of a long answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub enum CommandOutcome {
     /// Output without a severity.
     Text(String),
     Stream(Box<dyn AnswerStream>),
+    /// A command of a script.
+    Script(Box<dyn ScriptCommandRun>),
     Wait {
         /// The maximum wait, in milliseconds.
         delay_ms: u64,

@@ -20,7 +20,7 @@ use crate::level::{Level, Severity, SeverityOutput};
 use crate::line::CommandLine;
 use crate::modes::{PERMISSION_DENIED, SessionMode, SessionModes};
 use crate::outcome::{AnswerStep, AnswerStream, CommandOutcome, WaitCondition};
-use crate::target::CommandTarget;
+use crate::target::{CommandTarget, ScriptCommandRun, ScriptCommandStep};
 
 /// Initial settings of a session, from the socket's configuration.
 #[derive(Clone, Copy, Debug)]
@@ -60,8 +60,10 @@ pub enum TransportAction {
     /// Send the output. Call again when this task is woken, or when input was received, after passing that input. The idle
     /// timeout does not apply.
     Watch,
-    /// Call again at this time, in milliseconds of the clock passed to [`CliSession::run`].
+    /// Call again at this time, in milliseconds of the clock passed to [`CliSession::run`], or when this task is woken.
     WaitUntil(u64),
+    /// Send the output. Pass more input, or call again at this time. A client that stays silent for the idle timeout has ended its input.
+    NeedInputUntil(u64),
     /// Send the output, pass the listening sockets if the transport can, then call [`CliSession::handed_over`].
     HandOver,
     /// Send the output, then close.
@@ -96,7 +98,12 @@ struct SessionPayload {
 enum Doing {
     Nothing,
     Answering(Box<dyn AnswerStream>),
-    Waiting { deadline_ms: u64, until: Option<WaitCondition> },
+    /// A command of a script.
+    Running(Box<dyn ScriptCommandRun>),
+    Waiting {
+        deadline_ms: u64,
+        until: Option<WaitCondition>,
+    },
     HandingOver,
     Closed,
 }
@@ -198,6 +205,17 @@ impl CliSession {
                     }
                     AnswerStep::Watch => return TransportAction::Watch,
                 },
+                Doing::Running(run) => {
+                    self.taken += run.read(&self.input[self.taken..], self.end_of_input);
+                    match run.advance(enough, out) {
+                        ScriptCommandStep::Done => self.finish(target, out),
+                        ScriptCommandStep::More => return TransportAction::More,
+                        ScriptCommandStep::Input { until_ms } => {
+                            return TransportAction::NeedInputUntil(until_ms);
+                        }
+                        ScriptCommandStep::Until { at_ms } => return TransportAction::WaitUntil(at_ms),
+                    }
+                }
                 Doing::Waiting { deadline_ms, until } => {
                     let deadline_ms = *deadline_ms;
                     let holds = until.as_ref().map(|condition| crate::commands::holds(condition, target));
@@ -350,6 +368,7 @@ impl CliSession {
                 self.finish(target, out);
             }
             CommandOutcome::Stream(stream) => self.doing = Doing::Answering(stream),
+            CommandOutcome::Script(run) => self.doing = Doing::Running(run),
             CommandOutcome::Wait { delay_ms, until } => {
                 self.doing = Doing::Waiting { deadline_ms: now_ms.saturating_add(delay_ms), until };
             }
@@ -372,8 +391,15 @@ impl CliSession {
         if words.is_empty() {
             return CommandOutcome::Nothing;
         }
-        let Some((command, count)) = find_command(words, WORKER) else {
-            return CommandOutcome::info(unknown(words, WORKER, &self.modes));
+        let found = find_command(words, WORKER);
+        if target.script_command_length(words) > found.map(|(_, count)| count)
+            && let Some(run) = target.run_script_command(words)
+        {
+            return CommandOutcome::Script(run);
+        }
+        let Some((command, count)) = found else {
+            let scripts = target.script_commands();
+            return CommandOutcome::info(unknown(words, &scripts, WORKER, &self.modes));
         };
         if let Some(refusal) = command.refusal(&self.modes) {
             return CommandOutcome::error(refusal);

@@ -7,6 +7,7 @@ mod descriptors;
 mod patterns;
 mod process;
 mod proxies;
+mod scripts;
 mod sessions;
 mod tables;
 mod tls;
@@ -22,6 +23,7 @@ pub use proxies::{
     FrontendKey, FrontendRefusal, PortSetting, ProxyTarget, ServerConnections, ServerHealth, ServerKey,
     ServerRefusal, ServerState, ServerView, check_state,
 };
+pub use scripts::{ScriptCommandRun, ScriptCommandStep, ScriptCommandTarget, ScriptCommandView};
 pub use sessions::{NextSession, SessionFilter, SessionTarget, SessionView, Shutdown};
 pub use tables::TableTarget;
 pub use tls::{
@@ -46,6 +48,7 @@ pub trait CommandTarget:
     + SessionTarget
     + DescriptorTarget
     + TableTarget
+    + ScriptCommandTarget
     + TlsTarget
 {
 }
@@ -58,6 +61,7 @@ impl<T> CommandTarget for T where
         + SessionTarget
         + DescriptorTarget
         + TableTarget
+        + ScriptCommandTarget
         + TlsTarget
 {
 }

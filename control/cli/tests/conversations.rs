@@ -72,6 +72,41 @@ fn a_payload_ends_at_an_empty_line_and_runs_only_when_complete() {
     assert!(toy.sets[1].entries.is_empty());
 }
 
+/// A process with the command `show mine` of a script.
+fn with_script() -> Toy {
+    let view = weir_cli::target::ScriptCommandView {
+        name: "show mine".into(),
+        usage: "show mine, all of it".into(),
+    };
+    Toy { script: Some(toy::ToyScript { view }), ..toy() }
+}
+
+#[test]
+fn commands_of_scripts_read_input_and_are_listed() {
+    // The bytes behind those that the command took are further commands.
+    let said = "prompt\nshow mine; show version\nits line\nshow version\n";
+    let expected = "\n> its line\n\n3.5-weir\n\n> 3.5-weir\n\n> ";
+    for piece in [1, 3, 1000] {
+        assert_eq!(converse(&mut with_script(), admin(), said.as_bytes(), piece, usize::MAX), expected);
+    }
+    assert_eq!(converse(&mut with_script(), admin(), b"show mine\nno end", 4, usize::MAX), "no end\n");
+    for words in ["help show mine", "show mime"] {
+        let listed = converse(&mut with_script(), admin(), format!("{words}\n").as_bytes(), 64, usize::MAX);
+        assert!(listed.contains("\n  show mine, all of it\n"), "{listed}");
+    }
+}
+
+#[test]
+fn a_command_that_reads_waits_for_input_until_a_time() {
+    let mut session = CliSession::new(admin());
+    session.feed(b"show mine\nno");
+    let (mut toy, mut out) = (with_script(), Vec::new());
+    assert_eq!(session.run(&mut toy, 0, usize::MAX, &mut out), TransportAction::NeedInputUntil(7));
+    session.feed(b"w\n");
+    assert_eq!(session.run(&mut toy, 0, usize::MAX, &mut out), TransportAction::Close);
+    assert_eq!(out, b"now\n\n");
+}
+
 #[test]
 fn a_session_without_prompt_ends_after_one_line() {
     let mut session = CliSession::new(admin());
@@ -186,7 +221,7 @@ fn help_with_an_unknown_command_lists_similar_ones() {
 fn help_of_a_master_lists_worker_commands_only_when_enabled() {
     let session = CliSession::new(admin());
     let modes = session.into_modes();
-    let lists = |side: u8, command: &str| help(&[], side, &modes).contains(&format!("\n  {command}"));
+    let lists = |side: u8, command: &str| help(&[], &[], side, &modes).contains(&format!("\n  {command}"));
     for (command, alone, opened) in [
         ("reload ", true, true),
         ("show version ", true, true),

@@ -237,7 +237,7 @@ impl Talk {
             None => {}
         }
         let Some((command, count)) = find_command(spoken, self.sides()) else {
-            let text = weir_cli::unknown(spoken, self.sides(), &self.modes);
+            let text = weir_cli::unknown(spoken, &[], self.sides(), &self.modes);
             return self.say(Severity::Info, &text).await;
         };
         if command.flags & MASTER == 0 {
@@ -287,7 +287,7 @@ impl Talk {
         let word = arguments.first().map_or("", String::as_str);
         Ok(match name {
             "prompt" => self.set_mode(arguments).to_owned(),
-            "help" => weir_cli::help(arguments, self.sides(), &self.modes),
+            "help" => weir_cli::help(arguments, &[], self.sides(), &self.modes),
             "echo" => format!("{}\n", arguments.join(" ")),
             "show version" => format!("{}\n", master.setup.version),
             "show proc" => master.show_processes(word == "debug"),

@@ -33,6 +33,7 @@ mod process_target;
 mod proxy_target;
 pub mod pulse;
 pub mod record;
+mod script_commands;
 mod script_process;
 mod session_target;
 mod statistics_page;

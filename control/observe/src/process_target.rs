@@ -8,8 +8,8 @@ use weir_events::trace::commands::Traces;
 use weir_events::{Sinks, WallTime};
 use weir_expr::context::DetachedContext;
 use weir_expr::{
-    EvaluationPoint, EvaluationPoints, Expr, ExpressionScope, FormatOptions, Location, LogFormat,
-    ProcessFacts, SampleType, SetCondition, Value, VariableScope, Warnings,
+    EvaluationPoint, EvaluationPoints, Expr, ExpressionScope, FormatOptions, Location, LogFormat, SampleType,
+    SetCondition, Value, VariableScope, Warnings,
 };
 use weir_formats::CivilTime;
 use weir_resolvers::{NameServer, QueryCounter, ResolversSection};
@@ -18,6 +18,7 @@ use weir_sync::Ring;
 use weir_sync::ring::WakeReader;
 use weir_syntax::NoFiles;
 
+use super::script_commands::process_facts;
 use super::{LiveTarget, now_ms};
 use crate::messages::Messages;
 
@@ -188,14 +189,7 @@ impl LiveTarget {
         let instance = &self.live.instance;
         let now = self.wall_time();
         let mut context = DetachedContext {
-            process: ProcessFacts {
-                hostname: &instance.identity.hostname,
-                pid: instance.identity.process_id,
-                thread: weir_sched::worker_index() as u32,
-                thread_group: 1,
-                uptime: self.uptime_s(),
-                stopping: instance.is_stopping(),
-            },
+            process: process_facts(&self.live),
             now,
             seed: weir_sched::random(),
             variables: instance.variables().clone(),

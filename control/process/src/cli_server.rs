@@ -165,7 +165,10 @@ pub async fn answer(
             TransportAction::More => make_more().await,
             TransportAction::Pending => await_answer(client, silence(session)).await?,
             TransportAction::Watch => watch(&live, client, session).await?,
-            TransportAction::WaitUntil(at_ms) => pause(client, Tick::from_ms(at_ms)).await?,
+            TransportAction::WaitUntil(at_ms) => pause(&live, client, Tick::from_ms(at_ms)).await?,
+            TransportAction::NeedInputUntil(at_ms) => {
+                listen_until(client, session, Tick::from_ms(at_ms)).await?;
+            }
             TransportAction::HandOver => {
                 // Descriptors cannot be passed over TLS.
                 let gives = gives.filter(|_| client.is_plain());
@@ -202,43 +205,67 @@ fn count_sent(live: &LiveProcess, bytes: usize) {
 /// Waits for input and passes it to the session. `None` if the client disconnected or exceeded the idle timeout.
 async fn listen(client: &mut Connection, session: &mut CliSession) -> Option<()> {
     let deadline = silence(session);
-    loop {
-        if client.input().is_empty() {
-            match client.receive(usize::MAX) {
-                ReceiveOutcome::Bytes(_) => {}
-                ReceiveOutcome::End => {
-                    session.end_of_input();
-                    return Some(());
-                }
-                ReceiveOutcome::Failed(_) => return None,
-                ReceiveOutcome::Nothing | ReceiveOutcome::Full => {
-                    if weir_sched::now() >= deadline {
-                        return None;
-                    }
-                    wait(deadline).await;
-                    continue;
-                }
-            }
+    while !pass_input(client, session)? {
+        if weir_sched::now() >= deadline {
+            return None;
         }
-        // The session needs input, so its room is not 0.
-        let taken = client.input().len().min(session.room());
-        session.feed(&client.input()[..taken]);
-        client.consume(taken);
-        return Some(());
+        wait(deadline).await;
     }
+    Some(())
+}
+
+/// Waits for input for a command that reads, until `until`. A client that is silent for the idle timeout has ended its input. `None` if the
+/// client disconnected.
+async fn listen_until(client: &mut Connection, session: &mut CliSession, until: Tick) -> Option<()> {
+    let deadline = silence(session);
+    while !pass_input(client, session)? {
+        if weir_sched::now() >= deadline {
+            session.end_of_input();
+            return Some(());
+        }
+        if weir_sched::now() >= until {
+            return Some(());
+        }
+        wait(deadline.min(until)).await;
+    }
+    Some(())
+}
+
+/// Passes input, or its end, to a session with room. False before it arrives. `None` if the client disconnected.
+fn pass_input(client: &mut Connection, session: &mut CliSession) -> Option<bool> {
+    if client.input().is_empty() {
+        match client.receive(usize::MAX) {
+            ReceiveOutcome::Bytes(_) => {}
+            ReceiveOutcome::End => {
+                session.end_of_input();
+                return Some(true);
+            }
+            ReceiveOutcome::Failed(_) => return None,
+            ReceiveOutcome::Nothing | ReceiveOutcome::Full => return Some(false),
+        }
+    }
+    let taken = client.input().len().min(session.room());
+    session.feed(&client.input()[..taken]);
+    client.consume(taken);
+    Some(true)
 }
 
 /// Waits for another worker's reply. `None` if the client disconnected, or at the deadline.
 async fn await_answer(client: &Connection, deadline: Tick) -> Option<()> {
-    pause(client, deadline).await.filter(|()| weir_sched::now() < deadline)
-}
-
-/// Waits until the session's task is woken, or until the deadline. `None` if the client disconnected.
-async fn pause(client: &Connection, deadline: Tick) -> Option<()> {
     if client.is_broken() {
         return None;
     }
     wait(deadline).await;
+    (weir_sched::now() < deadline).then_some(())
+}
+
+/// Waits until the session's task is woken, or until the deadline. `None` if the client disconnected.
+async fn pause(live: &LiveProcess, client: &Connection, deadline: Tick) -> Option<()> {
+    if client.is_broken() || (deadline == Tick::NEVER && live.instance.is_stopping()) {
+        return None;
+    }
+    // A wait without an end must not delay the exit of a stopping process.
+    wait(if deadline == Tick::NEVER { weir_sched::now().after(WATCH_MS) } else { deadline }).await;
     Some(())
 }
 

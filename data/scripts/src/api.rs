@@ -5,6 +5,7 @@ mod applet;
 mod certificates;
 mod channel;
 mod classes;
+mod commands;
 mod concat;
 mod converters;
 mod core;

@@ -19,6 +19,7 @@ mod channel;
 mod declare;
 mod filter_turn;
 mod filters;
+mod commands;
 mod held;
 mod logger;
 mod measure;
@@ -51,7 +52,7 @@ pub use process::{
     CertificateField, ListedProxies, MailSettings, ProcessLink, ProxyChange, ProxyFacts, ScriptProcess,
     ScriptServer, ServerFacts, ServerRequest, ServerRequestError, StatsValue, StatsVisit,
 };
-pub use registry::FunctionKind;
+pub use registry::{FunctionKind, ScriptCommand};
 pub use resources::ScriptResources;
 pub use run::{ScriptResult, ScriptRun, ScriptStep};
 pub use scripts::{ScriptFailure, Scripts};

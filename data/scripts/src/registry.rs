@@ -16,6 +16,8 @@ pub enum FunctionKind {
     Converter,
     Action,
     Task,
+    /// A command of the runtime API.
+    Command,
     HttpService,
     TcpService,
     Filter,
@@ -30,6 +32,11 @@ impl FunctionKind {
         }
     }
 
+    /// Whether failures are logged by the loggers of the global section, not by those of the stream's proxy.
+    pub(crate) fn is_of_process(self) -> bool {
+        !matches!(self, FunctionKind::Fetch | FunctionKind::Converter | FunctionKind::Action)
+    }
+
     /// The name in messages.
     pub fn noun(self) -> &'static str {
         match self {
@@ -37,6 +44,7 @@ impl FunctionKind {
             FunctionKind::Converter => "converter",
             FunctionKind::Action => "function",
             FunctionKind::Task => "task",
+            FunctionKind::Command => "cli",
             FunctionKind::HttpService => "applet http",
             FunctionKind::TcpService => "applet tcp",
             FunctionKind::Filter => "filter",
@@ -52,12 +60,36 @@ pub(crate) struct Registered {
     pub arguments: usize,
 }
 
+/// A command of the runtime API that a script registered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScriptCommand {
+    pub words: Vec<String>,
+    /// The line in `help`.
+    pub usage: String,
+}
+
+impl ScriptCommand {
+    /// The name of the function with these words, without `lua.`.
+    fn function_name(words: &[String]) -> String {
+        format!("cli.{}", words.join(WORD_END))
+    }
+
+    /// The name of the function, as the registry keeps it.
+    pub(crate) fn name(&self) -> ScriptName {
+        weir_expr::expr::script::name_of(&full_name(&Self::function_name(&self.words)))
+    }
+}
+
+/// Stands between the words of a command in the name of its function. No word has it.
+pub(crate) const WORD_END: &str = "\0";
+
 /// The functions of one state.
 #[derive(Debug, Default)]
 pub(crate) struct FunctionRegistry {
     functions: RefCell<HashMap<(FunctionKind, ScriptName), Registered>>,
     /// The classes of filters. Their functions are above.
     filter_classes: RefCell<HashMap<ScriptName, LuaReference>>,
+    commands: RefCell<Vec<ScriptCommand>>,
     /// Functions that run once the configuration has been read.
     inits: RefCell<Vec<LuaReference>>,
     /// Names that were registered twice, as warnings.
@@ -69,6 +101,7 @@ impl FunctionRegistry {
     pub(crate) fn add(&self, kind: FunctionKind, name: &str, registered: Registered) {
         let key = (kind, weir_expr::expr::script::name_of(&full_name(name)));
         if self.functions.borrow_mut().insert(key, registered).is_some() {
+            let name = name.replace(WORD_END, ".");
             let text =
                 format!("the {} 'lua.{name}' is registered more than once; the last one counts", kind.noun());
             self.repeated.borrow_mut().push(text);
@@ -96,6 +129,21 @@ impl FunctionRegistry {
     /// All functions.
     pub(crate) fn functions(&self) -> HashMap<(FunctionKind, ScriptName), LuaReference> {
         self.functions.borrow().iter().map(|(key, registered)| (*key, registered.function)).collect()
+    }
+
+    /// Registers a command. The last one with these words counts.
+    pub(crate) fn add_command(&self, command: ScriptCommand, registered: Registered) {
+        self.add(FunctionKind::Command, &ScriptCommand::function_name(&command.words), registered);
+        let mut commands = self.commands.borrow_mut();
+        commands.retain(|known| known.words != command.words);
+        commands.push(command);
+    }
+
+    /// The commands, in the order of their words.
+    pub(crate) fn commands(&self) -> Vec<ScriptCommand> {
+        let mut commands = self.commands.borrow().clone();
+        commands.sort_by(|one, other| one.words.cmp(&other.words));
+        commands
     }
 
     pub(crate) fn add_init(&self, function: LuaReference) {

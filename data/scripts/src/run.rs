@@ -81,8 +81,13 @@ enum RunStage {
 /// The arguments of a run.
 #[derive(Debug)]
 enum Beginning {
-    Action { number: i64, arguments: Box<[Box<str>]> },
+    Action {
+        number: i64,
+        arguments: Box<[Box<str>]>,
+    },
     Service(ServiceKind),
+    /// With all words of the line.
+    Command(Box<[String]>),
     Task(NewTask),
 }
 
@@ -177,6 +182,19 @@ impl ScriptRun {
         Some(ScriptRun::new(scripts, place, Beginning::Service(kind), function, Some(name)))
     }
 
+    /// A run of a command, with all words of its line. `None` if no script registered it in a state of this worker.
+    pub fn of_command(scripts: &Arc<Scripts>, worker: usize, words: &[String]) -> Option<ScriptRun> {
+        let name = scripts.command_function(worker, words)?;
+        let place = scripts.place(worker, FunctionKind::Command, name)?;
+        Some(ScriptRun::new(
+            scripts,
+            place,
+            Beginning::Command(words.into()),
+            FunctionKind::Command,
+            Some(name),
+        ))
+    }
+
     /// A run of a task.
     fn of_task(scripts: &Arc<Scripts>, own: Option<usize>, task: NewTask) -> ScriptRun {
         let place = Place { own, function: task.function };
@@ -193,7 +211,7 @@ impl ScriptRun {
         let settings = scripts.settings();
         let limit = match kind {
             FunctionKind::Task => settings.task,
-            FunctionKind::HttpService | FunctionKind::TcpService => settings.service,
+            FunctionKind::HttpService | FunctionKind::TcpService | FunctionKind::Command => settings.service,
             _ => settings.session,
         };
         let (scripts, held) = (Arc::clone(scripts), scripts.held_bytes());
@@ -403,6 +421,13 @@ fn begin(
             (ServiceKind::Http, Some(target)) => api::push_http(stack, &classes, target.number()),
             (ServiceKind::Tcp, Some(target)) => api::push_tcp(stack, &classes, target.number()),
             (_, None) => stack.push_nil(),
+        }),
+        Beginning::Command(words) => state.begin(place.function, |stack| {
+            match target {
+                Some(target) => api::push_tcp(stack, &classes, target.number()),
+                None => stack.push_nil(),
+            }
+            words.iter().for_each(|word| stack.push_bytes(word.as_bytes()));
         }),
         Beginning::Task(task) => {
             let coroutine = state.begin(place.function, |stack| {

@@ -22,7 +22,7 @@ use crate::held::{HeldBytes, ScriptMemory};
 use crate::logger::ScriptLogger;
 use crate::network::{ScriptNetwork, SharedNetwork};
 use crate::process::ScriptProcess;
-use crate::registry::{FunctionKind, Registered};
+use crate::registry::{FunctionKind, Registered, ScriptCommand, WORD_END};
 use crate::resources::ScriptResources;
 use crate::state_filters::DeclaredFilter;
 use crate::target::ScriptTarget;
@@ -84,6 +84,8 @@ struct StateCell {
     filters: OnceLock<Vec<Option<DeclaredFilter>>>,
     /// Values that ended while another thread held the state.
     ended: Mutex<Vec<LuaReference>>,
+    /// The commands that scripts registered, once the configuration has been read.
+    commands: OnceLock<Vec<ScriptCommand>>,
     /// Runs that wait for the state.
     turns: Turns,
 }
@@ -160,6 +162,7 @@ pub(crate) fn described(kind: FunctionKind, name: Option<ScriptName>) -> String 
     let Some(name) = name.map(weir_expr::expr::script::text_of) else { return noun.to_owned() };
     match kind {
         FunctionKind::HttpService | FunctionKind::TcpService => format!("{noun} '<{name}>'"),
+        FunctionKind::Command => format!("{noun} '<{}>'", name.replace(WORD_END, ".")),
         _ => format!("{noun} '{}'", name.strip_prefix("lua.").unwrap_or(name)),
     }
 }
@@ -268,6 +271,7 @@ impl Scripts {
             state.host().is_loading.set(false);
             let _ = cell.functions.set(state.host().registry.functions());
             let _ = cell.filters.set(state.host().filters.declared());
+            let _ = cell.commands.set(state.host().registry.commands());
         }
         Ok(())
     }
@@ -378,6 +382,18 @@ impl Scripts {
             lock(&cell.state).as_deref().map_or(Vec::new(), |state| state.host().take_tasks())
         };
         shared.into_iter().chain(own).map(|(own, cell)| (own, tasks(cell))).collect()
+    }
+
+    /// The commands of a worker's own state, and those of the shared one.
+    pub(crate) fn registered_commands(&self, worker: usize) -> [&[ScriptCommand]; 2] {
+        [self.own.get(worker).map_or(&[], StateCell::commands), self.shared.commands()]
+    }
+
+    /// The commands of all states, also while the configuration is read.
+    pub(crate) fn all_commands(&self) -> Vec<ScriptCommand> {
+        let commands =
+            |cell: &StateCell| lock(&cell.state).as_deref().map(|state| state.host().registry.commands());
+        std::iter::once(&self.shared).chain(&self.own).filter_map(commands).flatten().collect()
     }
 
     fn cell(&self, place: Place) -> &StateCell {
@@ -501,10 +517,8 @@ impl Scripts {
         kind: FunctionKind,
         failure: &ScriptFailure,
     ) {
-        let is_of_process =
-            matches!(kind, FunctionKind::Task | FunctionKind::HttpService | FunctionKind::TcpService);
         // As in HAProxy, an error in the log and an alert on the terminal.
-        let log = || match target.filter(|_| !is_of_process) {
+        let log = || match target.filter(|_| !kind.is_of_process()) {
             Some(target) => target.log(3, &failure.message),
             None => self.logger.log(3, &failure.message),
         };
@@ -522,6 +536,10 @@ impl Scripts {
 }
 
 impl StateCell {
+    fn commands(&self) -> &[ScriptCommand] {
+        self.commands.get().map_or(&[], Vec::as_slice)
+    }
+
     fn is_empty(&self) -> bool {
         lock(&self.state).is_none()
     }

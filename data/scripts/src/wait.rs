@@ -63,6 +63,30 @@ pub enum ReceiveAmount {
     All,
 }
 
+impl ReceiveAmount {
+    /// Whether these bytes are enough.
+    pub fn is_enough(self, taken: &[u8]) -> bool {
+        match self {
+            ReceiveAmount::Exactly(size) => taken.len() >= size,
+            ReceiveAmount::Line => taken.ends_with(b"\n"),
+            ReceiveAmount::There => !taken.is_empty(),
+            ReceiveAmount::All => false,
+        }
+    }
+
+    /// How many of the received bytes belong behind those that were taken before.
+    pub fn wanted(self, taken: &[u8], there: &[u8]) -> usize {
+        match self {
+            _ if self.is_enough(taken) => 0,
+            ReceiveAmount::Exactly(size) => there.len().min(size - taken.len()),
+            ReceiveAmount::Line => {
+                there.iter().position(|byte| *byte == b'\n').map_or(there.len(), |end| end + 1)
+            }
+            ReceiveAmount::All | ReceiveAmount::There => there.len(),
+        }
+    }
+}
+
 /// A reply that a script made (`txn:reply`).
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ScriptReply {

@@ -14,7 +14,8 @@ pub(super) static COMMANDS: &[Command] = &[
         flags: WORKER | MASTER,
         help: "list all commands, or those that look like this one",
         run: Some(|context, arguments| {
-            CommandOutcome::info(super::help(arguments.from(0), WORKER, context.modes))
+            let scripts = context.target.script_commands();
+            CommandOutcome::info(super::help(arguments.from(0), &scripts, WORKER, context.modes))
         }),
     },
     Command {

@@ -25,6 +25,7 @@ static TOY_SOURCES: &[&weir_events::trace::TraceSource] = &[&TOY_SOURCE];
 pub(crate) struct Toy {
     pub servers: Vec<ServerView>,
     pub sets: Vec<ToySet>,
+    pub script: Option<ToyScript>,
     pub sessions: Vec<SessionView>,
     pub variables: Vec<(String, String)>,
     pub frontend_enabled: bool,
@@ -83,6 +84,7 @@ pub(crate) fn toy() -> Toy {
             server((3, "be"), 2, 1, false),
             server((4, "bs"), 1, 7, true),
         ],
+        script: None,
         sets: vec![
             set(0, None, "acl 'path' file 'h.cfg' line 23", PatternKind::Acl),
             set(
@@ -563,6 +565,52 @@ impl TableTarget for Toy {
     }
 }
 
+impl ScriptCommandTarget for Toy {
+    fn script_commands(&self) -> Vec<ScriptCommandView> {
+        self.script.iter().map(|script| script.view.clone()).collect()
+    }
+
+    fn script_command_length(&self, words: &[String]) -> Option<usize> {
+        let name = self.script.as_ref()?.view.name.split(' ').collect::<Vec<_>>();
+        let begins = name.len() <= words.len() && name.iter().zip(words).all(|(one, other)| one == other);
+        begins.then_some(name.len())
+    }
+
+    fn run_script_command(&mut self, words: &[String]) -> Option<Box<dyn ScriptCommandRun>> {
+        self.script_command_length(words)?;
+        Some(Box::new(ToyAnswer { line: Vec::new(), is_over: false }))
+    }
+}
+
+/// A command of a script.
+pub struct ToyScript {
+    pub view: ScriptCommandView,
+}
+
+/// Reads one line, and prints it.
+struct ToyAnswer {
+    line: Vec<u8>,
+    is_over: bool,
+}
+
+impl ScriptCommandRun for ToyAnswer {
+    fn advance(&mut self, _: usize, out: &mut Vec<u8>) -> ScriptCommandStep {
+        if !self.is_over {
+            return ScriptCommandStep::Input { until_ms: 7 };
+        }
+        out.extend_from_slice(&self.line);
+        ScriptCommandStep::Done
+    }
+
+    fn read(&mut self, input: &[u8], is_last: bool) -> usize {
+        let end = input.iter().position(|byte| *byte == b'\n');
+        let count = end.map_or(input.len(), |end| end + 1);
+        self.line.extend_from_slice(&input[..count]);
+        self.is_over = end.is_some() || is_last;
+        count
+    }
+}
+
 impl PatternTarget for Toy {
     fn pattern_set(&self, kind: PatternKind, name: &str) -> Option<SetKey> {
         let at = self.sets.iter().position(|set| {
@@ -715,8 +763,10 @@ pub(crate) fn converse(
         let status = session.run(toy, now_ms, enough, &mut out);
         answered.extend(out);
         match status {
-            TransportAction::NeedInput if rest.is_empty() => session.end_of_input(),
-            TransportAction::NeedInput => {
+            TransportAction::NeedInput | TransportAction::NeedInputUntil(_) if rest.is_empty() => {
+                session.end_of_input();
+            }
+            TransportAction::NeedInput | TransportAction::NeedInputUntil(_) => {
                 let (now, later) = rest.split_at(piece.min(rest.len()).min(session.room()));
                 session.feed(now);
                 rest = later;

@@ -98,7 +98,9 @@ impl ProcessParts {
         let live = LiveProcess::new(|_| (instance, |_: &Arc<Instance>| record));
         // The objects of a process belong to workers, so the functions run on one.
         let process = Arc::new(LiveScripts::new(&live));
-        let ran = weir_sched::run(async move { scripts.initialize(process) });
+        let ran = weir_sched::run(async move {
+            scripts.initialize(process).and_then(|()| scripts.check_commands(weir_cli::is_command))
+        });
         let ran = ran.map_err(|errno| format!("cannot run the init functions of scripts: {errno}"))?;
         ran.ok_or("the init functions of scripts were stopped")??;
         let (instance, record) = live.into_parts().ok_or("the init functions of scripts still run")?;

@@ -9,7 +9,7 @@ use weir_model::{RulesetSet, ScriptPrinting, ScriptSettings};
 
 use super::classes::LateClass;
 use super::{
-    ApiCall, ApiMember, ApiResult, addresses, concat, dates, expect_count, filters, maps, patrefs, process,
+    ApiCall, ApiMember, ApiResult, addresses, commands, concat, dates, expect_count, filters, maps, patrefs, process,
     proxies, queues, table,
 };
 use crate::registry::{FunctionKind, Registered, ruleset};
@@ -23,6 +23,7 @@ const FUNCTIONS: &[ApiMember] = &[
     ("register_init", register_init),
     ("register_task", register_task),
     ("register_service", register_service),
+    ("register_cli", commands::register),
     ("log", log),
     ("Debug", |call| write_message(call, 7, 1)),
     ("Info", |call| write_message(call, 6, 1)),
@@ -61,7 +62,7 @@ const LATE_FUNCTIONS: &[ApiMember] = &[
 ];
 
 /// Members that are not implemented yet. Their use is an error.
-const NOT_YET: &[&str] = &["event_sub", "register_cli", "wait"];
+const NOT_YET: &[&str] = &["event_sub", "wait"];
 
 /// The levels of messages.
 const LEVELS: &[(&str, i64)] = &[

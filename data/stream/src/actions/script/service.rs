@@ -481,7 +481,7 @@ impl ScriptService {
         mut taken: Vec<u8>,
     ) -> PhaseResult<Option<Waits>> {
         let state = match self.kind {
-            _ if is_enough(amount, &taken) => FlowState::AwaitSink,
+            _ if amount.is_enough(&taken) => FlowState::AwaitSink,
             ServiceKind::Http => {
                 // Behind the head of the response, it is too late for an interim one.
                 if !self.has_begun {
@@ -514,7 +514,7 @@ impl ScriptService {
                 return Ok(None);
             }
             FlowState::Done | FlowState::AwaitSink => {}
-            FlowState::AwaitSource if is_enough(amount, &taken) => {}
+            FlowState::AwaitSource if amount.is_enough(&taken) => {}
             FlowState::AwaitSource if clock::passed(until) => {
                 self.held = taken;
                 self.run.give(None);
@@ -546,7 +546,7 @@ fn read_bytes(stream: &mut Stream, amount: ReceiveAmount, taken: &mut Vec<u8>) -
         let there = stream.client.input().len();
         let count = take(amount, taken, stream.client.input());
         stream.client.consume(count);
-        if count < there || is_enough(amount, taken) {
+        if count < there || amount.is_enough(taken) {
             return FlowState::AwaitSink;
         }
         match stream.client.receive(limit) {
@@ -564,13 +564,8 @@ fn read_bytes(stream: &mut Stream, amount: ReceiveAmount, taken: &mut Vec<u8>) -
 /// Takes the wanted part of the received bytes. Returns its length.
 fn take(amount: ReceiveAmount, taken: &mut Vec<u8>, there: &[u8]) -> usize {
     let count = match amount {
-        _ if is_enough(amount, taken) => 0,
-        ReceiveAmount::Exactly(size) => there.len().min(size - taken.len()),
-        ReceiveAmount::Line => {
-            there.iter().position(|byte| *byte == b'\n').map_or(there.len(), |end| end + 1)
-        }
         ReceiveAmount::All if taken.len() > MOST_HELD => 0,
-        ReceiveAmount::All | ReceiveAmount::There => there.len(),
+        _ => amount.wanted(taken, there),
     };
     // Without memory, the bytes stay, and the budget of the scripts refuses the call.
     if !shortage::make_room(taken, count) {
@@ -578,16 +573,6 @@ fn take(amount: ReceiveAmount, taken: &mut Vec<u8>, there: &[u8]) -> usize {
     }
     taken.extend_from_slice(&there[..count]);
     count
-}
-
-/// Whether the script has enough bytes.
-fn is_enough(amount: ReceiveAmount, taken: &[u8]) -> bool {
-    match amount {
-        ReceiveAmount::Exactly(size) => taken.len() >= size,
-        ReceiveAmount::Line => taken.ends_with(b"\n"),
-        ReceiveAmount::There => !taken.is_empty(),
-        ReceiveAmount::All => false,
-    }
 }
 
 /// The client closed while the response was being sent.
