@@ -39,6 +39,7 @@ DIFFERENCES = {
     }.items()},
     "regex: match: an unused group": (['true, {[1]="ab", [3]="b"}'], "HAProxy ends the table at a group that took no part"),
     "regex: a long text": (["true"], "HAProxy does not search texts of more than a buffer"),
+    "events: subscription: members": (['{unsub="function"}'], NO_USERDATA),
     "queues: members": (['"alarm pop pop_wait push size"'], NO_USERDATA),
     "proxies: proxy: members": (
         ['"get_cap get_mailers get_mode get_name get_srv_act get_srv_bck get_stats get_uuid listeners name pause resume servers shut_bcksess stktable stop uuid"'], NO_USERDATA),

@@ -7,10 +7,11 @@ use weir_cli::target::{BackendKey, ServerKey};
 use weir_config::Resources;
 use weir_config::scripts::NoScripts;
 use weir_model::{Host, Mode, Protocol, TransparentSource};
+use weir_scripts::EventKind;
 use weir_stream::instance::{AddedServer, Instance, KnownServer, Proxy};
 use weir_syntax::NoFiles;
 
-use super::{LiveTarget, notices, now_ms, on_every_worker};
+use super::{LiveTarget, notices, now_ms, on_every_worker, script_events};
 
 impl LiveTarget {
     /// Adds a server, initially in maintenance.
@@ -99,6 +100,7 @@ impl LiveTarget {
             )
             .for_each(|plan| checks.add(plan));
         }
+        script_events::publish(&self.live, proxy, &server, EventKind::ServerAdd);
         Ok(())
     }
 
@@ -152,7 +154,9 @@ impl LiveTarget {
     pub(super) fn remove(&self, server: ServerKey) -> Result<(), String> {
         let gone = || "No such server.".to_owned();
         let (proxy, server) = self.server_of(server).ok_or_else(gone)?;
-        self.remove_from(proxy, &server)
+        self.remove_from(proxy, &server)?;
+        script_events::publish(&self.live, proxy, &server, EventKind::ServerDelete);
+        Ok(())
     }
 
     fn remove_from(&self, proxy: &Proxy, server: &Server) -> Result<(), String> {

@@ -34,6 +34,7 @@ mod proxy_target;
 pub mod pulse;
 pub mod record;
 mod script_commands;
+mod script_events;
 mod script_process;
 mod session_target;
 mod statistics_page;

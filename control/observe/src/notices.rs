@@ -15,7 +15,7 @@ use weir_stream::ending::By;
 use weir_stream::instance::{Proxy, ProxyState};
 use weir_stream::log::announce;
 
-use super::{LiveProcess, mail, now_ms, session_target};
+use super::{LiveProcess, mail, now_ms, script_events, session_target};
 
 /// Changes a server on behalf of an operator, and logs the result.
 pub(super) fn change_server(
@@ -54,6 +54,7 @@ pub(super) fn report(live: &LiveProcess, news: BackendNews) {
     for end in &news.batches {
         weir_sched::spawn(&BATCH_END, Class::Normal, settle(live.clone(), *end));
     }
+    script_events::publish_changes(live, news.events);
     if !news.later.is_empty() {
         weir_sched::spawn(&FOLLOWERS, Class::Normal, notify_followers(live.clone(), news.later));
     }

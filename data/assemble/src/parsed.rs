@@ -43,6 +43,7 @@ impl LoadedConfiguration {
                 token_keys: TokenKeys::new(),
                 variables: Arc::clone(&variable_names),
                 files: Arc::clone(&loader),
+                events: Arc::default(),
                 process: ProcessLink::default(),
             },
             usize::from(MAX_THREADS),

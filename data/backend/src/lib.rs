@@ -20,6 +20,7 @@ mod balance;
 mod changes;
 mod choice;
 pub mod counters;
+mod event;
 pub mod hash;
 pub mod health;
 pub mod idle;
@@ -51,6 +52,7 @@ pub use counters::{
     LatencyHistograms, LatencyReading, ListenerCounter, ListenerCounters, Phase, PhaseDurations, Phases,
     ProcessCounter, ProcessRate, ProcessRates, ServerCounter, ServerCounters,
 };
+pub use event::{CheckReport, ServerEvent, ServerEventKind};
 pub use health::{
     CheckFinding, CheckKind, CheckRecord, CheckResult, CheckRules, CheckStatus, Observation, ObserveRules,
     Redirection, ServerCheck,

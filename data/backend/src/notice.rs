@@ -6,6 +6,7 @@
 
 use std::sync::{Arc, Weak};
 
+use crate::event::{ServerEvent, ServerEventKind};
 use crate::health::{CheckFinding, CheckKind, CheckResult, ServerCheck};
 use crate::server::Server;
 use crate::server::state::{AdminState, OperationalState};
@@ -62,6 +63,8 @@ pub struct BackendNews {
     pub notices: Vec<BackendNotice>,
     /// The servers that went up or down.
     pub passages: Vec<Passage>,
+    /// The events of servers, in order.
+    pub events: Vec<ServerEvent>,
     /// When ejected servers return. Servers that return at the same time share an entry.
     pub ejections: Vec<EjectionEnd>,
     /// When to compute the members of a large backend that has a watcher. One entry for each batch of changes.
@@ -125,6 +128,7 @@ impl BackendNews {
     pub fn extend(&mut self, more: BackendNews) {
         self.notices.extend(more.notices);
         self.passages.extend(more.passages);
+        self.events.extend(more.events);
         self.ejections.extend(more.ejections);
         self.batches.extend(more.batches);
         self.later.extend(more.later);
@@ -162,6 +166,24 @@ impl Reason {
             | Reason::Ejected(_)
             | Reason::TakenBack => String::new(),
             Reason::Follows(_) => self.via(),
+        }
+    }
+
+    /// The cause in events of the administrative state. Empty for commands, as in HAProxy.
+    fn of_admin_event(&self) -> String {
+        match self {
+            Reason::Unresolved(why) => (*why).to_owned(),
+            Reason::Resolves(host) => format!("'{host}' resolves again"),
+            _ => String::new(),
+        }
+    }
+
+    /// The cause in events of the operational state. Empty for checks, which have a report.
+    fn of_state_event(&self) -> String {
+        match self {
+            Reason::Operator => "changed from CLI".to_owned(),
+            Reason::Ejected(text) => text.clone(),
+            _ => String::new(),
         }
     }
 
@@ -213,6 +235,28 @@ impl Situation {
 }
 
 impl Transition<'_> {
+    /// The events of the change, the administrative one first.
+    pub(crate) fn events(&self) -> impl Iterator<Item = ServerEventKind> + use<> {
+        let (before, after, reason) = (&self.before, &self.after, self.reason);
+        let requeued = before.queued.saturating_sub(after.queued);
+        let is_administrative = before.admin != after.admin;
+        let admin = is_administrative.then(|| ServerEventKind::Admin {
+            old: before.admin,
+            new: after.admin,
+            cause: reason.of_admin_event(),
+            requeued,
+        });
+        let state = (before.operational != after.operational).then(|| ServerEventKind::State {
+            old: before.operational,
+            new: after.operational,
+            is_administrative,
+            cause: if is_administrative { reason.of_admin_event() } else { reason.of_state_event() },
+            check: None,
+            requeued,
+        });
+        admin.into_iter().chain(state)
+    }
+
     /// The log lines of the change.
     pub(crate) fn lines(&self) -> Vec<BackendNotice> {
         let mut lines: Vec<_> = self.of_ejection().or_else(|| self.of_admin()).into_iter().collect();

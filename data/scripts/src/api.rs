@@ -10,6 +10,7 @@ mod concat;
 mod converters;
 mod core;
 mod dates;
+mod events;
 mod fetches;
 mod filters;
 mod http;
@@ -39,6 +40,7 @@ use weir_model::ScriptSettings;
 
 pub(crate) use self::core::print_message;
 pub(crate) use applet::{push_http, push_tcp};
+pub(crate) use events::push_event;
 pub(crate) use filters::{FLAG_HTTP, message_classes};
 pub(crate) use values::{push_arguments, push_value, read_result};
 

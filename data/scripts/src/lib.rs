@@ -20,6 +20,7 @@ mod declare;
 mod filter_turn;
 mod filters;
 mod commands;
+mod events;
 mod held;
 mod logger;
 mod measure;
@@ -44,6 +45,9 @@ pub use weir_client::{Client, ClientSettings};
 pub use weir_lua::{CostKind, CostLine, ScriptCosts};
 
 pub use channel::{ChannelCall, ChannelRead, ReadLength, ReadUnit};
+pub use events::{
+    AdminFlags, CheckDetail, EventDetail, EventKind, ScriptEvent, ServerEventData, Subscriptions,
+};
 pub use filter_turn::{EndChange, FilterTurn, FilteredPayload, NewLength};
 pub use filters::{FilterCallback, FilterInstance, FilterMade, FilterOutcome, FilterResult};
 pub use message::{ChannelState, ScriptSide};

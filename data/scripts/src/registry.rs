@@ -16,6 +16,8 @@ pub enum FunctionKind {
     Converter,
     Action,
     Task,
+    /// A handler of events.
+    Handler,
     /// A command of the runtime API.
     Command,
     HttpService,
@@ -44,6 +46,7 @@ impl FunctionKind {
             FunctionKind::Converter => "converter",
             FunctionKind::Action => "function",
             FunctionKind::Task => "task",
+            FunctionKind::Handler => "event_hdl",
             FunctionKind::Command => "cli",
             FunctionKind::HttpService => "applet http",
             FunctionKind::TcpService => "applet tcp",

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use weir_expr::{Loader, PatternStore, Registry, TokenKeys, VariableNames};
 
+use crate::events::Subscriptions;
 use crate::process::ProcessLink;
 
 /// What scripts share with their configuration and their process.
@@ -14,6 +15,8 @@ pub struct ScriptResources {
     pub variables: Arc<VariableNames>,
     /// The files that scripts load while the configuration is read.
     pub files: Arc<dyn Loader + Send + Sync>,
+    /// The events that scripts subscribed to.
+    pub events: Arc<Subscriptions>,
     /// The process, once it has been made from the configuration.
     pub process: ProcessLink,
 }

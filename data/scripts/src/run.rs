@@ -10,6 +10,7 @@ use weir_sched::{Class, Tick, WorkKind};
 
 use crate::api;
 use crate::channel::ChannelCall;
+use crate::events::{NextEvent, QueuedEvent, Subscription};
 use crate::held::HeldBytes;
 use crate::measure::{FunctionMeasurement, StateWait};
 use crate::message::ScriptSide;
@@ -89,6 +90,8 @@ enum Beginning {
     /// With all words of the line.
     Command(Box<[String]>),
     Task(NewTask),
+    /// An event, and the number of its subscription.
+    Event(QueuedEvent, i64),
 }
 
 /// The results of a wait that has ended.
@@ -195,6 +198,11 @@ impl ScriptRun {
         ))
     }
 
+    /// A run of a handler.
+    fn of_event(scripts: &Arc<Scripts>, place: Place, event: QueuedEvent, subscription: i64) -> ScriptRun {
+        ScriptRun::new(scripts, place, Beginning::Event(event, subscription), FunctionKind::Handler, None)
+    }
+
     /// A run of a task.
     fn of_task(scripts: &Arc<Scripts>, own: Option<usize>, task: NewTask) -> ScriptRun {
         let place = Place { own, function: task.function };
@@ -210,7 +218,7 @@ impl ScriptRun {
     ) -> ScriptRun {
         let settings = scripts.settings();
         let limit = match kind {
-            FunctionKind::Task => settings.task,
+            FunctionKind::Task | FunctionKind::Handler => settings.task,
             FunctionKind::HttpService | FunctionKind::TcpService | FunctionKind::Command => settings.service,
             _ => settings.session,
         };
@@ -429,6 +437,9 @@ fn begin(
             }
             words.iter().for_each(|word| stack.push_bytes(word.as_bytes()));
         }),
+        Beginning::Event(event, subscription) => {
+            state.begin(place.function, |call| api::push_event(call, &event, subscription))
+        }
         Beginning::Task(task) => {
             let coroutine = state.begin(place.function, |stack| {
                 for argument in &task.arguments {
@@ -444,39 +455,80 @@ fn begin(
     }
 }
 
-/// Starts tasks of a state on this worker (`core.register_task`). `own` is the number of the worker's own state.
+/// Starts tasks of a state on this worker. `own` is the number of the worker's own state.
 pub(crate) fn start_tasks(scripts: &Arc<Scripts>, own: Option<usize>, tasks: Vec<NewTask>) {
-    for task in tasks {
+    for mut task in tasks {
         let place = scripts.task_places();
         let has_place = place.grow_to(1);
-        let mut run = ScriptRun::of_task(scripts, own, task);
+        let subscription = task.subscription.take();
+        let function = task.function;
+        let run = ScriptRun::of_task(scripts, own, task);
         if !has_place {
             run.fail("too many tasks");
+            subscription.into_iter().for_each(|one| scripts.subscriptions().end(one.number));
             continue;
         }
-        weir_sched::spawn(&TASK, Class::Normal, async move {
-            loop {
-                match run.step(None) {
-                    ScriptStep::Ended(_) => {
-                        drop(place);
-                        return;
-                    }
-                    ScriptStep::Wait(at) => {
-                        weir_sched::wait(at).await;
-                    }
-                    ScriptStep::Pause => weir_sched::yield_now().await,
-                    // These waits belong to services and actions. Their objects need a stream.
-                    ScriptStep::Receive(..)
-                    | ScriptStep::Send(_)
-                    | ScriptStep::Answer(_)
-                    | ScriptStep::Channel(..) => return,
-                }
+        match subscription {
+            Some(subscription) => {
+                let events = Arc::clone(scripts);
+                let function = Place { own, function };
+                weir_sched::spawn(&HANDLER, Class::Normal, handle(events, function, subscription, place))
             }
-        });
+            None => weir_sched::spawn(&TASK, Class::Normal, async move {
+                finish(run).await;
+                drop(place);
+            }),
+        };
     }
 }
 
+/// Runs a function without a stream to its end.
+async fn finish(mut run: ScriptRun) {
+    loop {
+        match run.step(None) {
+            ScriptStep::Ended(_) => return,
+            ScriptStep::Wait(at) => {
+                weir_sched::wait(at).await;
+            }
+            ScriptStep::Pause => weir_sched::yield_now().await,
+            // These waits belong to services and actions. Their objects need a stream.
+            ScriptStep::Receive(..)
+            | ScriptStep::Send(_)
+            | ScriptStep::Answer(_)
+            | ScriptStep::Channel(..) => {
+                return;
+            }
+        }
+    }
+}
+
+/// Calls a handler with one event after the other, until its subscription ends.
+async fn handle(scripts: Arc<Scripts>, place: Place, subscription: Arc<Subscription>, _held: HeldBytes) {
+    loop {
+        match subscription.next() {
+            NextEvent::Event(event) => {
+                finish(ScriptRun::of_event(&scripts, place, event, subscription.number)).await;
+                weir_sched::yield_now().await;
+            }
+            NextEvent::Dropped(count) => report_dropped(&scripts, place, count),
+            NextEvent::Wait => {
+                weir_sched::wait(Tick::NEVER).await;
+            }
+            NextEvent::Ended => break,
+        }
+    }
+    scripts.hold(place).forget(place.function);
+}
+
+fn report_dropped(scripts: &Scripts, place: Place, count: u64) {
+    let (noun, thread) = (FunctionKind::Handler.noun(), place.thread());
+    let message =
+        format!("Lua {noun}: [state-id {thread}] {count} events were dropped: the handler does not keep up.");
+    scripts.report(None, FunctionKind::Handler, &ScriptFailure { message });
+}
+
 static TASK: WorkKind = WorkKind::new("Lua task");
+static HANDLER: WorkKind = WorkKind::new("Lua event handler");
 
 /// The result of an action: its last value, an integer of `act`.
 fn read_result(stack: &LuaStack<'_>, count: i32, wake: Tick) -> ScriptResult {

@@ -17,6 +17,7 @@ use weir_model::ScriptSettings;
 use weir_sched::{Class, WorkKind};
 
 use crate::api;
+use crate::events::Subscriptions;
 use crate::declare::{self, CHUNK, FilterDeclaration};
 use crate::held::{HeldBytes, ScriptMemory};
 use crate::logger::ScriptLogger;
@@ -284,6 +285,11 @@ impl Scripts {
     /// Whether a script sends the mails of `email-alert` itself (`core.disable_legacy_mailers`).
     pub fn sends_mails(&self) -> bool {
         self.resources.process.has_taken_over_mails()
+    }
+
+    /// The subscriptions of scripts to events of the process.
+    pub fn subscriptions(&self) -> &Subscriptions {
+        &self.resources.events
     }
 
     /// Sets the loggers of the global section. Until then, messages of scripts are only printed.
@@ -750,6 +756,7 @@ mod tests {
                 token_keys: weir_expr::TokenKeys::new(),
                 variables: Arc::default(),
                 files: Arc::new(weir_syntax::NoFiles),
+                events: Arc::default(),
                 process: Default::default(),
             };
             let scripts = Scripts::new(resources, 64);

@@ -10,6 +10,7 @@ use weir_expr::pattern::regex::Regex;
 use weir_lua::{LuaHost, LuaReference, LuaState, MemoryBudget};
 use weir_model::ScriptSettings;
 
+use crate::events::Subscription;
 use crate::logger::ScriptLogger;
 use crate::network::SharedNetwork;
 use crate::private::PrivateData;
@@ -68,6 +69,8 @@ pub(crate) struct NewTask {
     pub function: LuaReference,
     /// `None` for nil.
     pub arguments: Vec<Option<LuaReference>>,
+    /// The events that the function handles. Without them, it runs once.
+    pub subscription: Option<Arc<Subscription>>,
 }
 
 impl NewTask {
@@ -105,7 +108,7 @@ pub(crate) struct Classes {
 }
 
 /// The number of classes that are made when a script first uses one.
-pub(crate) const LATE_CLASSES: usize = 12;
+pub(crate) const LATE_CLASSES: usize = 13;
 
 /// A class of objects that was made.
 #[derive(Clone, Copy, Debug)]

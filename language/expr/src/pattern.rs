@@ -21,6 +21,7 @@ mod set;
 mod store;
 #[cfg(test)]
 mod tests;
+mod watcher;
 
 pub use cache::{MAX_CACHE_SIZE, set_cache_size};
 pub use discarded::{any_discarded, free_some};
@@ -29,6 +30,7 @@ pub use index::{PatternIndex, PatternMatch};
 pub use parsed::AddressInNetwork;
 pub use set::{LookupReport, PatternEntry, PatternSet, Selector, SetError, ValueCheck, counts, take_untidy};
 pub use store::PatternStore;
+pub use watcher::{PatternEvent, PatternWatcher};
 
 pub(crate) use parsed::{ComparablePattern, IntOperator, undot};
 

@@ -8,6 +8,7 @@ use weir_model::{OnError, ServerPort};
 use super::followers::apply_lead;
 use super::{Backend, wake_all};
 use crate::changes::{ChangeError, FormerState};
+use crate::event::{CheckReport, ServerEvent, ServerEventKind};
 use crate::health::{CheckFinding, CheckKind, CheckStatus, Observation};
 use crate::lb_state::{LbState, ServerStanding};
 use crate::notice::{
@@ -55,7 +56,13 @@ impl Backend {
         let step = check.learn(finding.clone());
         let says_all = self.settings().log_health_checks;
         // HAProxy logs the changes of an agent, but not a response without a health keyword.
-        if says_all && step.is_news && finding.status != CheckStatus::Checked {
+        let is_news = step.is_news && finding.status != CheckStatus::Checked;
+        let report = CheckReport::new(check, kind, &finding);
+        if is_news {
+            let (proxy, server) = (self.settings().place, Arc::clone(&server));
+            news.events.push(ServerEvent { proxy, server, kind: ServerEventKind::Check(report) });
+        }
+        if says_all && is_news {
             news.notices.push(BackendNotice {
                 proxy: self.settings().place,
                 urgency: Urgency::Notice,
@@ -71,6 +78,11 @@ impl Backend {
         };
         // If the server was removed in the meantime, there is nothing to report.
         if let Ok(true) = self.alter(key, &reason, now_ms, &mut news, apply) {
+            if let Some(ServerEventKind::State { check, .. }) =
+                news.events.last_mut().map(|event| &mut event.kind)
+            {
+                *check = Some(report);
+            }
             self.lead(key, now_ms, &mut news);
         }
         news
@@ -130,9 +142,13 @@ impl Backend {
         let server = Arc::clone(lb_state.server(key).ok_or(ChangeError::NoSuchServer)?);
         let before = lb_state.situation(&server, now_ms);
         let standing = lb_state.standing(&server, now_ms);
-        let cookie = server.cookie();
+        let (cookie, address) = (server.cookie(), server.address());
         apply(&server)?;
         self.follow_cookie(&mut lb_state, &server, cookie);
+        if server.look_at_address(|now| *now != *address) {
+            let (proxy, server) = (self.settings().place, Arc::clone(&server));
+            news.events.push(ServerEvent { proxy, server, kind: ServerEventKind::Address });
+        }
         let returns = before.admin.is_maintenance() && !server.admin_state().is_maintenance();
         if let Some(leader) = leader.filter(|_| returns) {
             // A server that tracks another runs no checks.
@@ -183,6 +199,8 @@ impl Backend {
             reason,
         };
         news.notices.extend(transition.lines());
+        let event = |kind| ServerEvent { proxy: settings.place, server: Arc::clone(server), kind };
+        news.events.extend(transition.events().map(event));
         let was_up = before.operational != OperationalState::Stopped;
         let is_up = after.operational != OperationalState::Stopped;
         if was_up != is_up {

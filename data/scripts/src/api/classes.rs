@@ -43,6 +43,7 @@ pub(crate) enum LateClass {
     ListenerList,
     Listener,
     StickTable,
+    EventSub,
 }
 
 impl LateClass {
@@ -59,6 +60,7 @@ impl LateClass {
         LateClass::ListenerList,
         LateClass::Listener,
         LateClass::StickTable,
+        LateClass::EventSub,
     ];
 
     fn decl(self) -> &'static ClassDecl {
@@ -75,6 +77,7 @@ impl LateClass {
             LateClass::ListenerList => &super::listeners::LIST_CLASS,
             LateClass::Listener => &super::listeners::CLASS,
             LateClass::StickTable => &super::tables::CLASS,
+            LateClass::EventSub => &super::events::CLASS,
         }
     }
 

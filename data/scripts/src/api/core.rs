@@ -9,7 +9,7 @@ use weir_model::{RulesetSet, ScriptPrinting, ScriptSettings};
 
 use super::classes::LateClass;
 use super::{
-    ApiCall, ApiMember, ApiResult, addresses, commands, concat, dates, expect_count, filters, maps, patrefs, process,
+    ApiCall, ApiMember, ApiResult, addresses, commands, concat, dates, events, expect_count, filters, maps, patrefs, process,
     proxies, queues, table,
 };
 use crate::registry::{FunctionKind, Registered, ruleset};
@@ -47,6 +47,7 @@ const LATE_FUNCTIONS: &[ApiMember] = &[
     ("del_acl", maps::del_acl),
     ("del_map", maps::del_map),
     ("disable_legacy_mailers", process::disable_mailers),
+    ("event_sub", events::subscribe),
     ("get_info", process::info),
     ("get_patref", patrefs::of_name),
     ("get_var", process::variable),
@@ -62,7 +63,7 @@ const LATE_FUNCTIONS: &[ApiMember] = &[
 ];
 
 /// Members that are not implemented yet. Their use is an error.
-const NOT_YET: &[&str] = &["event_sub", "wait"];
+const NOT_YET: &[&str] = &["wait"];
 
 /// The levels of messages.
 const LEVELS: &[(&str, i64)] = &[
@@ -239,7 +240,7 @@ fn register_task(call: &ApiCall<'_>) -> ApiResult {
         call.keep()
     };
     let arguments = (2..=call.count()).map(|index| (!call.is_nil(index)).then(|| keep(index))).collect();
-    let task = NewTask { function: keep(1), arguments };
+    let task = NewTask { function: keep(1), arguments, subscription: None };
     call.host().tasks.borrow_mut().push(task);
     call.results(0)
 }
@@ -351,4 +352,4 @@ fn tokenize(call: &ApiCall<'_>) -> ApiResult {
 /// How long a stalled reader of the error output may hold up a message, in milliseconds.
 const PATIENCE_MS: u32 = 0;
 /// The most tasks that one run, or the reading of the configuration, may register.
-const MOST_NEW_TASKS: usize = 10_000;
+pub(super) const MOST_NEW_TASKS: usize = 10_000;

@@ -7,7 +7,8 @@ use weir_expr::pattern::{Selector, SetError};
 use weir_lua::{LuaKind, Misuse};
 
 use super::classes::{ClassDecl, LateClass};
-use super::{ApiCall, ApiResult};
+use super::{ApiCall, ApiResult, events};
+use crate::events::EventSubject;
 use crate::world::World;
 
 pub(super) static CLASS: ClassDecl = ClassDecl {
@@ -27,7 +28,7 @@ pub(super) static CLASS: ClassDecl = ClassDecl {
             ("add_bulk", add_bulk),
             ("del", delete),
             ("set", set),
-            ("event_sub", |_| Err(Misuse::text("Patref.event_sub is not implemented yet"))),
+            ("event_sub", event_sub),
         ],
     )
 };
@@ -161,6 +162,17 @@ fn set(call: &ApiCall<'_>) -> ApiResult {
         Err(SetError::NotFound) => failed(call, "entry not found"),
         other => ended(call, other),
     }
+}
+
+/// `patref:event_sub(types, function)`.
+fn event_sub(call: &ApiCall<'_>) -> ApiResult {
+    let (set, _) = target(call)?;
+    let events = &call.host().resources.events;
+    set.watch(|| {
+        let events = Arc::clone(events);
+        Box::new(move |number, event| events.publish_patterns(number, event))
+    });
+    events::subscribe_to(call, EventSubject::Patterns(set.number()), 2)
 }
 
 /// True, or nil and the reason.

@@ -5,7 +5,8 @@ use weir_lua::{LuaKind, Misuse};
 use super::classes::{ClassDecl, LateClass};
 use super::lists::push_iteration;
 use super::process::{process, set_statistic};
-use super::{ApiCall, ApiMember, ApiResult, proxies};
+use super::{ApiCall, ApiMember, ApiResult, events, proxies};
+use crate::events::EventSubject;
 use crate::process::{ScriptServer, ServerFacts, ServerRequest, ServerRequestError};
 
 /// The servers of a proxy. Its number is that of the proxy.
@@ -52,7 +53,7 @@ const METHODS: &[ApiMember] = &[
     ("agent_disable", |call| change(call, ServerRequest::Agent(false))),
     ("agent_force_up", |call| change(call, ServerRequest::AgentUp)),
     ("agent_force_down", |call| change(call, ServerRequest::AgentDown)),
-    ("event_sub", |_| Err(Misuse::text("Server.event_sub is not implemented yet"))),
+    ("event_sub", event_sub),
 ];
 
 /// The number of the proxy of the list in argument 1.
@@ -81,7 +82,7 @@ pub(super) fn name_of(call: &ApiCall<'_>, proxy: i64, key: i64) -> Result<Option
     Ok(facts.map(|facts| facts.name))
 }
 
-fn push_or_nil(call: &ApiCall<'_>, server: Option<ScriptServer>) {
+pub(super) fn push_or_nil(call: &ApiCall<'_>, server: Option<ScriptServer>) {
     match server {
         Some(ScriptServer { proxy, key }) => {
             LateClass::Server.push(call, key as i64);
@@ -161,6 +162,13 @@ fn trackers(call: &ApiCall<'_>) -> ApiResult {
         call.set_index(position as i64 + 1);
     }
     call.results(1)
+}
+
+/// `server:event_sub(types, function)`.
+fn event_sub(call: &ApiCall<'_>) -> ApiResult {
+    let server = key(call)?;
+    facts(call)?;
+    events::subscribe_to(call, EventSubject::Server(server), 2)
 }
 
 /// The text in an argument.

@@ -45,9 +45,9 @@ pub enum Resumed<W> {
 
 impl<H: LuaHost> LuaState<H> {
     /// A coroutine that will run a function. `arguments` pushes its arguments.
-    pub fn begin(&mut self, function: LuaReference, arguments: impl FnOnce(&LuaStack<'_>)) -> Coroutine {
+    pub fn begin(&mut self, function: LuaReference, arguments: impl FnOnce(&LuaCall<'_, H>)) -> Coroutine {
         let mut coroutine = self.spare.pop().unwrap_or_else(|| self.new_coroutine());
-        let stack = LuaStack::new(coroutine.raw);
+        let stack = LuaCall::new(coroutine.raw, self.shared());
         stack.push_reference(function);
         arguments(&stack);
         coroutine.pending = stack.count() - 1;

@@ -14,6 +14,7 @@ use super::entries::EntryList;
 use super::file::FileEntry;
 use super::index::PatternIndex;
 use super::segment::{Segment, SegmentItem};
+use super::watcher::{PatternEvent, PatternWatcher, WatcherCell};
 use crate::location::Location;
 use crate::sample::Value;
 
@@ -163,6 +164,7 @@ pub struct PatternSet {
     name: SetName,
     has_values: bool,
     state: Mutex<SetState>,
+    watcher: WatcherCell,
 }
 
 #[derive(Clone, Debug, Canonical)]
@@ -178,7 +180,7 @@ pub(super) enum SetName {
 /// The name and the entries.
 impl Canonical for PatternSet {
     fn encode(&self, out: &mut FormEncoder<'_>) {
-        let PatternSet { number: _, name, has_values, state } = self;
+        let PatternSet { number: _, name, has_values, state, watcher: _ } = self;
         let state = state.lock().unwrap_or_else(PoisonError::into_inner);
         (name, *has_values).encode(out);
         encode_entries(state.entries.iter(), false, out);
@@ -272,6 +274,16 @@ struct PendingVersion {
 }
 
 impl PatternSet {
+    /// Watches the changes of the current version. Only the first call has an effect.
+    pub fn watch(&self, watcher: impl FnOnce() -> PatternWatcher) {
+        self.watcher.set(watcher);
+    }
+
+    /// Passes a change to the watcher. The set is not locked.
+    fn notify(&self, event: PatternEvent) {
+        self.watcher.notify(self.number, event);
+    }
+
     pub(super) fn new<'e>(
         number: u32,
         name: SetName,
@@ -286,6 +298,7 @@ impl PatternSet {
             name,
             has_values,
             state: Mutex::new(SetState { entries, ..SetState::default() }),
+            watcher: WatcherCell::default(),
         }
     }
 
@@ -483,6 +496,8 @@ impl PatternSet {
                     index.push(SegmentItem::of_text(entry.clone()));
                 }
                 state.entries.push(entry);
+                drop(guard);
+                self.notify(PatternEvent::Added);
             }
         }
         Ok(())
@@ -509,7 +524,15 @@ impl PatternSet {
         for entry in &selected {
             entry.newer_value.store(Some(Arc::new(value.into())));
         }
-        if selected.is_empty() { Err(SetError::NotFound) } else { Ok(selected.len()) }
+        let is_current = version.is_none_or(|version| version == state.version);
+        drop(state);
+        if selected.is_empty() {
+            return Err(SetError::NotFound);
+        }
+        if is_current {
+            self.notify(PatternEvent::Changed);
+        }
+        Ok(selected.len())
     }
 
     /// Sets the value of the entries with a pattern, or adds one.
@@ -552,6 +575,8 @@ impl PatternSet {
                 false => state.defer(|wants| &mut wants.sweep),
             }
         }
+        drop(state);
+        self.notify(PatternEvent::Deleted);
         Ok(selected.len())
     }
 
@@ -609,7 +634,11 @@ impl PatternSet {
                 let prepared = state.prepared.get_mut(&version).ok_or(SetError::NoSuchVersion)?;
                 std::mem::take(prepared).discard();
             }
-            None => state.put(PendingVersion::default()),
+            None => {
+                state.put(PendingVersion::default());
+                drop(state);
+                self.notify(PatternEvent::Cleared);
+            }
         }
         Ok(())
     }
@@ -647,6 +676,8 @@ impl PatternSet {
         }
         state.put(prepared);
         state.version = version;
+        drop(state);
+        self.notify(PatternEvent::Committed);
         Ok(())
     }
 
