@@ -3,7 +3,7 @@ import re
 
 # The areas, and the names of their rows.
 AREAS = {
-    "core": re.compile(r"(http|imf|rfc850|asctime)_date|(parse|match)_addr|concat|set_nice|get_(info|var)"),
+    "core": re.compile(r"(http|imf|rfc850|asctime)_date|(parse|match)_addr|concat|set_nice|get_(info|var)|core\.wait(?! in a fetch)"),
     "members": re.compile(""),
     "events": re.compile(r"^(?!ACME)"),
     # The report of a wait in a fetch or a converter is that of all waits.
@@ -11,8 +11,6 @@ AREAS = {
     **dict.fromkeys(("channel", "filters", "services", "tasks", "reply", "txn", "http", "actions", "errors", "fetches", "converters", "regex", "queues", "maps", "patterns", "proxies", "sticktables", "cli"), re.compile("")),
 }
 
-# Members that wait.
-LACKING_MEMBERS = re.compile(r"core\)?\.wait|pop_wait\(|q\.pop_wait")
 
 # Columns of statistics: those of 3.5, and HAProxy 3.2 adds some of other objects. tests/scripts compares them with `show stat`.
 COLUMNS = {f"{kind}: get_stats, names" for kind in ("proxy", "server", "listener")} | {"server: get_stats with an argument too many"}
@@ -22,4 +20,4 @@ def is_ready(one):
     """Whether weir has all parts of Lua that a row needs."""
     if one.area not in AREAS or one.name in COLUMNS:
         return False
-    return bool(AREAS[one.area].search(one.name)) and not LACKING_MEMBERS.search(one.code + one.registration)
+    return bool(AREAS[one.area].search(one.name))

@@ -72,3 +72,45 @@ end)""", "http-request lua.flood if { path /flood }\n    http-request return sta
         assert world.ask("/flood").startswith("HTTP/1.1 200")
     assert world.ask().startswith("HTTP/1.1 200")
     assert "Lua task: [state-id" in (said := world.said()) and "too many tasks" in said
+
+
+def test_functions_wait_for_queues(world):
+    world.serve("""
+local jobs, sums = core.queue(), core.queue()
+for _ = 1, 3 do
+    core.register_task(function() while true do local job = jobs:pop_wait() core.yield() job.answers:push(job.number * 2) end end)
+end
+core.register_action("ask", {"http-req"}, function(txn)
+    local answers, sum = core.queue(), 0
+    for number = 1, 20 do jobs:push({number = number, answers = answers}) end
+    for _ = 1, 20 do sum = sum + answers:pop_wait() end
+    txn:set_var("txn.sum", sum)
+end)""", f'http-request lua.ask\n    {RETURN}"%[var(txn.sum)]"')
+    for _ in range(10):
+        assert world.ask().endswith("\r\n\r\n420")
+
+
+def test_wait_ends_at_an_alarm_or_at_its_time(world):
+    if world.haproxy:
+        return
+    world.serve("""
+core.register_action("ask", {"http-req"}, function(txn)
+    local one, two, began = core.queue(), core.queue(), core.now()
+    core.register_task(function() core.msleep(50) two:push("late") end)
+    while two:size() == 0 do
+        one:alarm()
+        two:alarm()
+        core.wait(5000)
+    end
+    txn:set_var("txn.item", two:pop())
+    txn:set_var("txn.soon", core.now().sec - began.sec < 3)
+    local before = core.now()
+    core.wait(20)
+    txn:set_var("txn.quick", core.now().sec - before.sec < 3)
+    -- An alarm that rang before the wait counts.
+    one:alarm()
+    one:push(1)
+    core.wait()
+end)""", f'http-request lua.ask\n    {RETURN}"%[var(txn.item)] %[var(txn.soon)] %[var(txn.quick)]"')
+    for _ in range(5):
+        assert world.ask().endswith("\r\n\r\nlate 1 1")

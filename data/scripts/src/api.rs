@@ -42,6 +42,7 @@ pub(crate) use self::core::print_message;
 pub(crate) use applet::{push_http, push_tcp};
 pub(crate) use events::push_event;
 pub(crate) use filters::{FLAG_HTTP, message_classes};
+pub(crate) use queues::settle_pop;
 pub(crate) use values::{push_arguments, push_value, read_result};
 
 use crate::held::ScriptMemory;
@@ -78,6 +79,8 @@ pub(crate) fn new_state(
         classes: Default::default(),
         private: Default::default(),
         wake_ms: Default::default(),
+        waiter: Default::default(),
+        alarms: Default::default(),
         tasks: Default::default(),
         filters: Default::default(),
         is_loading: true.into(),

@@ -13,14 +13,15 @@
 //!
 //! The specification is the Lua API of HAProxy (`doc/lua-api`); a member that is missing raises an error with its name.
 
+mod alarms;
 mod api;
 mod calls;
 mod channel;
+mod commands;
 mod declare;
+mod events;
 mod filter_turn;
 mod filters;
-mod commands;
-mod events;
 mod held;
 mod logger;
 mod measure;

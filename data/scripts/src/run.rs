@@ -8,6 +8,7 @@ use weir_expr::ScriptName;
 use weir_lua::{Coroutine, LuaError, LuaErrorKind, LuaKind, LuaStack, Misuse, Resumed};
 use weir_sched::{Class, Tick, WorkKind};
 
+use crate::alarms::QueueWaiter;
 use crate::api;
 use crate::channel::ChannelCall;
 use crate::events::{NextEvent, QueuedEvent, Subscription};
@@ -67,6 +68,13 @@ pub enum ScriptStep {
 #[derive(Debug)]
 enum Waiting {
     Until(Tick),
+    /// For an event, or this time. `has_begun` once the driver waits.
+    Event {
+        until: Tick,
+        has_begun: bool,
+    },
+    /// For an item of a queue.
+    Item,
     Job(Box<dyn ScriptJob>),
 }
 
@@ -102,13 +110,15 @@ enum Settlement {
     Bytes(Option<Vec<u8>>),
     Count(usize),
     Refused(&'static str),
+    /// The next item of the queue of the function that waits.
+    Item,
     Job(Box<dyn ScriptJob>),
 }
 
 impl Settlement {
     fn push(self, stack: &LuaStack<'_>) -> Result<(), Misuse> {
         match self {
-            Settlement::Nothing => {}
+            Settlement::Nothing | Settlement::Item => {}
             Settlement::Bytes(Some(bytes)) => stack.push_bytes(&bytes),
             Settlement::Bytes(None) => stack.push_nil(),
             Settlement::Count(count) => stack.push_integer(count as i64),
@@ -128,6 +138,8 @@ enum RunStop {
     Failed(LuaError),
     /// Another thread has the state.
     Busy,
+    /// The queue is empty again.
+    Empty,
 }
 
 /// A run of a function. Dropping it ends its coroutine.
@@ -157,6 +169,8 @@ pub struct ScriptRun {
     open_sockets: i64,
     /// The bytes of its client that were not given yet.
     held: HeldBytes,
+    /// Its alarms in queues.
+    waiter: Option<Arc<QueueWaiter>>,
 }
 
 impl ScriptRun {
@@ -239,6 +253,7 @@ impl ScriptRun {
             is_long: false,
             held,
             open_sockets: 0,
+            waiter: None,
         }
     }
 
@@ -249,6 +264,10 @@ impl ScriptRun {
                 return ScriptStep::Wait(at);
             }
             let wait = match self.resume(target.as_deref_mut()) {
+                RunStop::Empty => {
+                    self.waiting = Some(Waiting::Item);
+                    continue;
+                }
                 RunStop::Busy => return ScriptStep::Wait(weir_sched::now().after(BUSY_MS)),
                 RunStop::Returned(result) => {
                     self.end();
@@ -283,6 +302,11 @@ impl ScriptRun {
                 ScriptWait::Answer(reply) => return ScriptStep::Answer(reply),
                 ScriptWait::Channel(side, call) => return ScriptStep::Channel(side, call),
                 ScriptWait::Sleep(time) => self.waiting = Some(Waiting::Until(after(time))),
+                ScriptWait::Event(time) => {
+                    let until = time.map_or(Tick::NEVER, after);
+                    self.waiting = Some(Waiting::Event { until, has_begun: false });
+                }
+                ScriptWait::Item => self.waiting = Some(Waiting::Item),
                 ScriptWait::Job(job) => self.waiting = Some(Waiting::Job(job)),
             }
         }
@@ -297,6 +321,20 @@ impl ScriptRun {
                 return Some(at);
             }
             Waiting::Until(_) => self.settlement = Some(Settlement::Nothing),
+            Waiting::Event { until, has_begun } => {
+                if !self.is_rung() && !has_begun {
+                    self.waiting = Some(Waiting::Event { until, has_begun: true });
+                    return Some(until);
+                }
+                self.settlement = Some(Settlement::Nothing);
+            }
+            Waiting::Item => {
+                if !self.is_rung() {
+                    self.waiting = Some(Waiting::Item);
+                    return Some(Tick::NEVER);
+                }
+                self.settlement = Some(Settlement::Item);
+            }
             Waiting::Job(mut job) => {
                 if let Some(at) = job.advance() {
                     self.waiting = Some(Waiting::Job(job));
@@ -306,6 +344,11 @@ impl ScriptRun {
             }
         }
         None
+    }
+
+    /// Whether a queue rang since the last call.
+    fn is_rung(&self) -> bool {
+        self.waiter.as_ref().is_some_and(|waiter| waiter.take())
     }
 
     /// Gives the function that receives its bytes. Nil without bytes.
@@ -350,9 +393,17 @@ impl ScriptRun {
         let RunStage::Begun(coroutine) = &mut self.stage else {
             return RunStop::Returned(ScriptResult::Continue);
         };
-        if let Some(settlement) = self.settlement.take() {
-            state.settle(coroutine, |stack| settlement.push(stack));
-            self.held.release();
+        state.host().waiter.replace(self.waiter.take());
+        match self.settlement.take() {
+            Some(Settlement::Item) if !state.settle_if(coroutine, api::settle_pop) => {
+                self.waiter = state.host().waiter.take();
+                return RunStop::Empty;
+            }
+            Some(Settlement::Item) | None => {}
+            Some(settlement) => {
+                state.settle(coroutine, |stack| settlement.push(stack));
+                self.held.release();
+            }
         }
         let left = self.limit.map(|limit| limit.saturating_sub(self.computed));
         let bounds = self.scripts.bounds(self.place, left, self.is_long);
@@ -364,6 +415,7 @@ impl ScriptRun {
         }
         self.computed += state.computed();
         self.open_sockets += sockets::balance() - sockets;
+        self.waiter = state.host().waiter.take();
         let tasks = state.host().take_tasks();
         if let Some(ms) = state.host().wake_ms.take() {
             self.wake = weir_sched::now().after(ms);

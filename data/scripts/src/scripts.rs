@@ -17,8 +17,8 @@ use weir_model::ScriptSettings;
 use weir_sched::{Class, WorkKind};
 
 use crate::api;
-use crate::events::Subscriptions;
 use crate::declare::{self, CHUNK, FilterDeclaration};
+use crate::events::Subscriptions;
 use crate::held::{HeldBytes, ScriptMemory};
 use crate::logger::ScriptLogger;
 use crate::network::{ScriptNetwork, SharedNetwork};

@@ -14,6 +14,10 @@ use crate::message::ScriptSide;
 pub enum ScriptWait {
     /// `core.sleep`, `core.msleep`.
     Sleep(Duration),
+    /// `core.wait`: until something wakes the task, or for so long.
+    Event(Option<Duration>),
+    /// `Queue.pop_wait`: until the queue has an item.
+    Item,
     /// `core.yield`: other tasks run first.
     Others,
     /// `txn:done`: the function does not go on.

@@ -10,6 +10,7 @@ use weir_expr::pattern::regex::Regex;
 use weir_lua::{LuaHost, LuaReference, LuaState, MemoryBudget};
 use weir_model::ScriptSettings;
 
+use crate::alarms::{QueueAlarms, QueueWaiter};
 use crate::events::Subscription;
 use crate::logger::ScriptLogger;
 use crate::network::SharedNetwork;
@@ -44,6 +45,10 @@ pub(crate) struct World {
     pub private: PrivateData,
     /// `act.wake_time` of the run, if it was called since the run was resumed.
     pub wake_ms: Cell<Option<u64>>,
+    /// The waiter of the run, if it waited for a queue.
+    pub waiter: RefCell<Option<Arc<QueueWaiter>>>,
+    /// The waiters of queues.
+    pub alarms: RefCell<QueueAlarms>,
     /// Tasks that were registered and did not start yet.
     pub tasks: RefCell<Vec<NewTask>>,
     /// The filters of the configuration's lines.

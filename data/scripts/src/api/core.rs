@@ -9,8 +9,8 @@ use weir_model::{RulesetSet, ScriptPrinting, ScriptSettings};
 
 use super::classes::LateClass;
 use super::{
-    ApiCall, ApiMember, ApiResult, addresses, commands, concat, dates, events, expect_count, filters, maps, patrefs, process,
-    proxies, queues, table,
+    ApiCall, ApiMember, ApiResult, addresses, commands, concat, dates, events, expect_count, filters, maps,
+    patrefs, process, proxies, queues, table,
 };
 use crate::registry::{FunctionKind, Registered, ruleset};
 use crate::wait::ScriptWait;
@@ -32,6 +32,7 @@ const FUNCTIONS: &[ApiMember] = &[
     ("sleep", |call| sleep(call, 1_000)),
     ("msleep", |call| sleep(call, 1)),
     ("yield", let_others_run),
+    ("wait", wait),
     ("done", |call| call.wait(ScriptWait::End)),
     ("now", now),
     ("tokenize", tokenize),
@@ -61,9 +62,6 @@ const LATE_FUNCTIONS: &[ApiMember] = &[
     ("set_map", maps::set_map),
     ("set_nice", set_nice),
 ];
-
-/// Members that are not implemented yet. Their use is an error.
-const NOT_YET: &[&str] = &["wait"];
 
 /// The levels of messages.
 const LEVELS: &[(&str, i64)] = &[
@@ -100,7 +98,7 @@ pub(super) fn install(state: &mut ScriptState, thread: u32) {
     state.forget(functions);
 }
 
-/// A member of `core` that is not there yet: it is made, or an error for those of the API, and nil for others.
+/// A member of `core` that is made when a script first reads it. Nil for names outside the API.
 fn missing_member(call: &ApiCall<'_>) -> ApiResult {
     let name = match call.kind(2) {
         LuaKind::String => call.bytes(2).unwrap_or_default(),
@@ -116,13 +114,8 @@ fn missing_member(call: &ApiCall<'_>) -> ApiResult {
         keep_member(call, name);
         return call.results(1);
     }
-    match NOT_YET.iter().find(|known| known.as_bytes() == name) {
-        Some(known) => Err(Misuse::text(format!("core.{known} is not implemented yet"))),
-        None => {
-            call.push_nil();
-            call.results(1)
-        }
-    }
+    call.push_nil();
+    call.results(1)
 }
 
 /// Makes the value at the top a member of the table in argument 1, and keeps it at the top.
@@ -292,6 +285,13 @@ pub(crate) fn print_message(settings: &ScriptSettings, level: u8, text: &str, ha
 fn sleep(call: &ApiCall<'_>, unit_ms: u64) -> ApiResult {
     let count = u64::try_from(call.expect_integer(1)?).unwrap_or(0);
     call.wait(ScriptWait::Sleep(Duration::from_millis(count.saturating_mul(unit_ms))))
+}
+
+/// `core.wait([milliseconds])`: until something wakes the task, as an item of a queue (`Queue.alarm`) or bytes of the client, or for so long.
+fn wait(call: &ApiCall<'_>) -> ApiResult {
+    let time = if call.is_nil(1) { None } else { Some(call.expect_integer(1)?) };
+    let time = time.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
+    call.wait(ScriptWait::Event(time))
 }
 
 /// `core.set_nice(nice)`: the order of the running task among those of its worker, from -1024 (early) to 1024. Before the process serves,

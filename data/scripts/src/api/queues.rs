@@ -1,19 +1,18 @@
 //! `Queue`: values that functions of scripts pass to each other, first in, first out.
 
-use weir_lua::{LuaKind, Misuse};
+use std::sync::Arc;
+
+use weir_lua::{LuaCall, LuaKind, Misuse};
 
 use super::classes::{ClassDecl, LateClass};
 use super::{ApiCall, ApiResult};
+use crate::alarms::QueueWaiter;
+use crate::wait::ScriptWait;
+use crate::world::World;
 
 pub(super) static CLASS: ClassDecl = ClassDecl::new(
     "Queue",
-    &[
-        ("size", size),
-        ("push", push),
-        ("pop", pop),
-        ("pop_wait", |_| waits("pop_wait")),
-        ("alarm", |_| waits("alarm")),
-    ],
+    &[("size", size), ("push", push), ("pop", pop), ("pop_wait", pop_wait), ("alarm", alarm)],
 );
 
 /// `core.queue()`. Its items are elements of the object. The object's numbers are those of the last item that was taken, and of the last one
@@ -45,15 +44,26 @@ fn push(call: &ApiCall<'_>) -> ApiResult {
     call.push_value(1);
     call.push_value(2);
     call.set_index(added + 1);
+    call.pop(1);
+    if let Some(number) = waiters_of(call) {
+        call.host().alarms.borrow_mut().ring(number);
+    }
     call.push_boolean(true);
     call.results(1)
 }
 
 fn pop(call: &ApiCall<'_>) -> ApiResult {
+    if !take(call)? {
+        call.push_nil();
+    }
+    call.results(1)
+}
+
+/// Pushes the next item, and removes it from the queue. False, without a push, if the queue is empty.
+fn take(call: &ApiCall<'_>) -> Result<bool, Misuse> {
     let (taken, added) = ends(call)?;
     if taken == added {
-        call.push_nil();
-        return call.results(1);
+        return Ok(false);
     }
     call.numbers(1).set_first(taken + 1);
     call.push_index(1, taken + 1);
@@ -61,11 +71,67 @@ fn pop(call: &ApiCall<'_>) -> ApiResult {
     call.push_nil();
     call.set_index(taken + 1);
     // The object is above the item.
-    call.push_value(-2);
-    call.results(1)
+    call.pop(1);
+    Ok(true)
 }
 
-/// The failure of a method that waits.
-fn waits(name: &str) -> ApiResult {
-    Err(Misuse::text(format!("Queue.{name} is not implemented yet")))
+/// `queue:pop_wait()`: the next item, once there is one.
+fn pop_wait(call: &ApiCall<'_>) -> ApiResult {
+    ends(call)?;
+    if !call.can_wait() {
+        return Err(Misuse::text("pop_wait() may only be used within task context (requires yielding)"));
+    }
+    if take(call)? {
+        return call.results(1);
+    }
+    enlist(call);
+    call.wait(ScriptWait::Item)
+}
+
+/// Pushes the item for a function that waits for one. `None` if another run took it: the run waits further.
+pub(crate) fn settle_pop(call: &LuaCall<'_, World>) -> Option<Result<(), Misuse>> {
+    match take(call) {
+        Ok(true) => Some(Ok(())),
+        Ok(false) => {
+            enlist(call);
+            None
+        }
+        Err(misuse) => Some(Err(misuse)),
+    }
+}
+
+/// `queue:alarm()`: the next item wakes the run, for `core.wait`.
+fn alarm(call: &ApiCall<'_>) -> ApiResult {
+    ends(call)?;
+    if !call.can_wait() {
+        return Err(Misuse::text("alarm() may only be used within task context (requires yielding)"));
+    }
+    enlist(call);
+    call.results(0)
+}
+
+/// Wakes the run at the next item of the queue in argument 1.
+fn enlist(call: &ApiCall<'_>) {
+    let world = call.host();
+    let number = match waiters_of(call) {
+        Some(number) => number,
+        None => {
+            let number = world.alarms.borrow_mut().number();
+            call.push_value(1);
+            call.push_integer(number);
+            call.attach();
+            call.pop(1);
+            number
+        }
+    };
+    let waiter = Arc::clone(world.waiter.borrow_mut().get_or_insert_with(QueueWaiter::new));
+    world.alarms.borrow_mut().enlist(number, &waiter);
+}
+
+/// The number of the waiters of the queue in argument 1. `None` if no run has waited for it.
+fn waiters_of(call: &ApiCall<'_>) -> Option<i64> {
+    call.push_attached(1);
+    let number = call.integer(-1);
+    call.pop(1);
+    number
 }

@@ -126,16 +126,27 @@ impl<H: LuaHost> LuaState<H> {
         coroutine: &mut Coroutine,
         push: impl FnOnce(&LuaStack<'_>) -> Result<(), Misuse>,
     ) {
+        self.settle_if(coroutine, |call| Some(push(call)));
+    }
+
+    /// As [`LuaState::settle`], unless `push` finds that the wait has not ended: then it returns `None`, and leaves nothing on the stack. The
+    /// arguments of the function that waits have the indices 1 on. False if the coroutine waits further.
+    pub fn settle_if(
+        &mut self,
+        coroutine: &mut Coroutine,
+        push: impl FnOnce(&LuaCall<'_, H>) -> Option<Result<(), Misuse>>,
+    ) -> bool {
         self.check(coroutine);
-        let stack = LuaStack::new(coroutine.raw);
+        let stack = LuaCall::new(coroutine.raw, self.shared());
         let top = stack.count();
-        let outcome = push(&stack);
+        let Some(outcome) = push(&stack) else { return false };
         if let Err(Misuse::Text(text) | Misuse::Bare(text) | Misuse::Argument(_, text)) = &outcome {
             coroutine.raw.set_top(top);
             stack.push_bytes(text.as_bytes());
         }
         coroutine.pending = stack.count() - top;
         coroutine.settled = Some(outcome.is_ok());
+        true
     }
 
     /// Reads the results of a coroutine that returned, at indices 1 on.
