@@ -71,7 +71,7 @@ fn name_of(state: OperationalState) -> &'static str {
 }
 
 fn flags(state: AdminState) -> AdminFlags {
-    [
+    Box::new([
         ("MAINT", state.is_maintenance()),
         ("FMAINT", state.contains(AdminState::FORCED_MAINTENANCE)),
         ("IMAINT", state.contains(AdminState::INHERITED_MAINTENANCE)),
@@ -80,7 +80,7 @@ fn flags(state: AdminState) -> AdminFlags {
         ("DRAIN", state.is_drain()),
         ("FDRAIN", state.contains(AdminState::FORCED_DRAIN)),
         ("IDRAIN", state.contains(AdminState::INHERITED_DRAIN)),
-    ]
+    ])
 }
 
 fn check(report: CheckReport) -> CheckDetail {

@@ -139,7 +139,7 @@ pub struct CheckDetail {
 }
 
 /// The reasons for maintenance and drain mode, by their names.
-pub type AdminFlags = [(&'static str, bool); 8];
+pub type AdminFlags = Box<[(&'static str, bool); 8]>;
 
 /// An event in a queue.
 #[derive(Clone, Debug)]
