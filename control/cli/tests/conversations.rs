@@ -78,7 +78,7 @@ fn with_script() -> Toy {
         name: "show mine".into(),
         usage: "show mine, all of it".into(),
     };
-    Toy { script: Some(toy::ToyScript { view }), ..toy() }
+    Toy { script: Some(view), ..toy() }
 }
 
 #[test]

@@ -25,7 +25,7 @@ static TOY_SOURCES: &[&weir_events::trace::TraceSource] = &[&TOY_SOURCE];
 pub(crate) struct Toy {
     pub servers: Vec<ServerView>,
     pub sets: Vec<ToySet>,
-    pub script: Option<ToyScript>,
+    pub script: Option<ScriptCommandView>,
     pub sessions: Vec<SessionView>,
     pub variables: Vec<(String, String)>,
     pub frontend_enabled: bool,
@@ -567,11 +567,11 @@ impl TableTarget for Toy {
 
 impl ScriptCommandTarget for Toy {
     fn script_commands(&self) -> Vec<ScriptCommandView> {
-        self.script.iter().map(|script| script.view.clone()).collect()
+        self.script.iter().cloned().collect()
     }
 
     fn script_command_length(&self, words: &[String]) -> Option<usize> {
-        let name = self.script.as_ref()?.view.name.split(' ').collect::<Vec<_>>();
+        let name = self.script.as_ref()?.name.split(' ').collect::<Vec<_>>();
         let begins = name.len() <= words.len() && name.iter().zip(words).all(|(one, other)| one == other);
         begins.then_some(name.len())
     }
@@ -580,11 +580,6 @@ impl ScriptCommandTarget for Toy {
         self.script_command_length(words)?;
         Some(Box::new(ToyAnswer { line: Vec::new(), is_over: false }))
     }
-}
-
-/// A command of a script.
-pub struct ToyScript {
-    pub view: ScriptCommandView,
 }
 
 /// Reads one line, and prints it.
