@@ -247,6 +247,14 @@ impl CallFrame {
         RawState::new(unsafe { ffi::lua_tothread(self.pointer(), index) })
     }
 
+    /// Pushes the traceback of a coroutine, with the message in an argument, if there is one.
+    pub(crate) fn push_library_traceback(self, of: RawState, message: c_int, level: c_int) {
+        // SAFETY: see the invariants. Null without a message.
+        let message = unsafe { ffi::lua_tolstring(self.pointer(), message, ptr::null_mut()) };
+        // SAFETY: the message stays on the stack, and both coroutines belong to one state.
+        unsafe { ffi::luaL_traceback(self.pointer(), of.pointer(), message, level) };
+    }
+
     /// Moves `count` values from the top of the stack to a coroutine, which has room for them.
     pub(crate) fn give(self, coroutine: RawState, count: c_int) {
         // SAFETY: both belong to one state, the values are there, and the caller reserved places.

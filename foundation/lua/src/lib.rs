@@ -32,6 +32,7 @@ mod places;
 mod raw;
 mod shared;
 mod state;
+mod traceback;
 mod watch;
 
 pub use call::{

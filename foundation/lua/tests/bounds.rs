@@ -334,3 +334,39 @@ fn states_share_their_memory() {
     drop(states);
     assert_eq!(budget.taken(), 0);
 }
+
+/// The traceback of the library takes more than a second of computing for such a stack, which no hook ends.
+#[test]
+fn the_traceback_of_a_deep_stack_has_its_innermost_levels() {
+    let mut state = state();
+    let deep = function(&mut state, "local function f() return 1 + f() end\nreturn f()");
+    let error = state.call(deep, None, RunBounds::NONE, |_| {}, |_| ()).unwrap_err();
+    let lines: Vec<&str> = error.traceback.lines().collect();
+    assert_eq!(lines.last(), Some(&"\t...\t(skipping the other levels)"), "{lines:?}");
+    assert_eq!(lines.len(), 24, "{lines:?}");
+    assert!(lines[1..23].iter().all(|line| *line == "\ttest:1: in upvalue 'f'"), "{lines:?}");
+    let own = function(
+        &mut state,
+        "local function f() return 1 + f() end
+         local _, text = xpcall(f, debug.traceback)
+         return text, debug.traceback({}) ~= nil, debug.traceback('m'), debug.traceback(), debug.traceback(coroutine.create(f), 5)",
+    );
+    let shown = state.call(
+        own,
+        None,
+        RunBounds::NONE,
+        |_| {},
+        |results| {
+            [1, 3, 4, 5]
+                .map(|index| String::from_utf8_lossy(results.bytes(index).unwrap_or_default()).into_owned())
+        },
+    );
+    let [deep, message, plain, other] = shown.unwrap();
+    assert!(
+        deep.starts_with("test:1: stack overflow") && deep.ends_with("(skipping the other levels)"),
+        "{deep}"
+    );
+    assert_eq!(message, "m\nstack traceback:\n\ttest:3: in main chunk");
+    assert_eq!(plain, "stack traceback:\n\ttest:3: in main chunk");
+    assert_eq!(other, "5\nstack traceback:");
+}

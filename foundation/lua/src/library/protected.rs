@@ -8,12 +8,14 @@ use super::{Replacements, finalizers};
 use crate::frame::{CallFrame, functions};
 use crate::limits::RunLimits;
 use crate::raw::RawState;
+use crate::traceback;
 
 pub(super) const DEBUG_FUNCTIONS: Replacements = &[
     ("sethook", sethook),
     ("setupvalue", setupvalue),
     ("getmetatable", getmetatable),
     ("getregistry", getregistry),
+    ("traceback", push_traceback),
 ];
 
 functions! {
@@ -40,6 +42,25 @@ functions! {
             frame.push_value(RawState::upvalue(1));
             frame.insert(1);
             frame.call_function(1, 1);
+        }
+        1
+    }
+
+    /// `debug.traceback([thread,] [message [, level]])`. A message of another type is the result.
+    fn push_traceback(frame) {
+        let coroutine = frame.coroutine(1);
+        let first = if coroutine.is_some() { 2 } else { 1 };
+        let level = if coroutine.is_some() { 0 } else { 1 };
+        if !frame.is_missing(first) && frame.kind(first) != ffi::LUA_TSTRING && frame.kind(first) != ffi::LUA_TNUMBER {
+            frame.push_value(first);
+            return 1;
+        }
+        let level = frame.optional_integer(first + 1, level);
+        let level = c_int::try_from(level).unwrap_or(c_int::MAX);
+        let of = coroutine.unwrap_or(*frame);
+        match traceback::is_deep(of) {
+            true => traceback::push_deep(*frame, of, frame.optional_bytes(first), level),
+            false => frame.push_library_traceback(of, first, level),
         }
         1
     }
