@@ -20,6 +20,8 @@ pub(crate) struct CurrentWork {
     switches: Counter,
     /// Whether the worker is in the poller, where it may wait without limit.
     waiting: AtomicBool,
+    /// Whether the running task is in a computation with a limit of its own.
+    limited: AtomicBool,
     identity: OnceLock<WorkerThread>,
 }
 
@@ -72,6 +74,17 @@ impl CurrentWork {
     /// Whether the worker is in the poller.
     pub(crate) fn is_waiting(&self) -> bool {
         self.waiting.load(Relaxed)
+    }
+
+    /// Records that the running task begins or ends a computation with a limit of its own.
+    #[inline]
+    pub(crate) fn limit(&self, limited: bool) {
+        self.limited.store(limited, Relaxed);
+    }
+
+    /// Whether the running task is in a computation with a limit of its own.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.limited.load(Relaxed)
     }
 
     /// How many tasks ran.

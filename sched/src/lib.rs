@@ -53,8 +53,8 @@ pub use watchdog::{Stall, Watchdog};
 /// Some of the workers of a runtime, by number.
 pub use weir_sync::ThreadMask as WorkerSet;
 pub use worker::{
-    QueueView, WaitingKind, activity, change_load, current, deadline, flag, is_profiled, kill, load, now,
-    now_us, precise_ns, profile, profiling, published, queues, random, running, send_to, set_class, set_flag,
-    set_nice, set_profiling, shared_tasks, spawn, spawn_shared, stop, take_heavy_run, task_count, waiting,
-    wake, wake_next, wall_time, wall_us, worker_count, worker_index,
+    QueueView, WaitingKind, activity, change_load, current, deadline, flag, is_profiled, kill, limited, load,
+    now, now_us, precise_ns, profile, profiling, published, queues, random, running, send_to, set_class,
+    set_flag, set_nice, set_profiling, shared_tasks, spawn, spawn_shared, stop, take_heavy_run, task_count,
+    waiting, wake, wake_next, wall_time, wall_us, worker_count, worker_index,
 };

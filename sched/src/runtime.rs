@@ -111,13 +111,15 @@ impl Runtime {
 
     /// Watches the workers until the returned watchdog is dropped. `report` is called for a worker that made no
     /// progress for `warn_after`. A worker that computes for a second without progress is reported again, and the
-    /// process is aborted.
+    /// process is aborted. In a computation with a limit of its own ([`limited`](crate::limited)), it may compute for `limited_for`, if
+    /// that is longer.
     pub fn watch(
         &self,
         warn_after: std::time::Duration,
+        limited_for: std::time::Duration,
         report: impl Fn(&Stall) + Send + 'static,
     ) -> Result<Watchdog> {
-        Watchdog::start(self.handle.workers.clone(), warn_after, report)
+        Watchdog::start(self.handle.workers.clone(), (warn_after, limited_for), report)
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
     }
 

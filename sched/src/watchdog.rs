@@ -7,7 +7,8 @@
 //!      └──────────────────── progress, or asleep in the poller ─────────────────┘
 //! ```
 //! Progress is the start of another task, or another iteration of the loop. The time without progress is measured in
-//! CPU time of the worker: a worker that gets no processor is not stuck. A worker that sleeps in the kernel outside its
+//! CPU time of the worker: a worker that gets no processor is not stuck. A computation with a limit of its own, as a call of a script, has the
+//! time for that limit. A worker that sleeps in the kernel outside its
 //! poller (a slow disk, a lock) also delays traffic, so the watchdog warns about it. It never kills such a worker,
 //! because the system call may still return. `/proc` shows whether a thread sleeps, so this warning is not available in
 //! a `chroot`: an open directory of `/proc` would be a way out of the jail.
@@ -48,14 +49,16 @@ pub struct Watchdog {
 
 impl Watchdog {
     /// Starts the watchdog. `report` is called once for each worker that makes no progress for `warn_after`, and once
-    /// more before the process is aborted.
+    /// more before the process is aborted. `limited_for` is the time after which a computation with a limit of its own is stuck, if
+    /// it is longer than that of others.
     pub(crate) fn start(
         workers: Arc<[Arc<SharedSide>]>,
-        warn_after: Duration,
+        (warn_after, limited_for): (Duration, Duration),
         report: impl Fn(&Stall) + Send + 'static,
     ) -> std::io::Result<Self> {
         let warn_after_ns =
             u64::try_from(warn_after.as_nanos()).unwrap_or(u64::MAX).clamp(1_000_000, DEADLY_NS);
+        let limited_for_ns = u64::try_from(limited_for.as_nanos()).unwrap_or(u64::MAX).max(DEADLY_NS);
         signal::die_with_a_trace_on(DEATH).map_err(std::io::Error::from)?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -63,7 +66,7 @@ impl Watchdog {
             let mut watches = vec![WorkerWatch::default(); workers.len()];
             while !stopped.load(Relaxed) {
                 for (index, (shared, watch)) in workers.iter().zip(&mut watches).enumerate() {
-                    look_after(index, shared, watch, warn_after_ns, &report);
+                    look_after(index, shared, watch, (warn_after_ns, limited_for_ns), &report);
                 }
                 std::thread::park_timeout(Duration::from_nanos(warn_after_ns));
             }
@@ -88,13 +91,15 @@ fn look_after(
     index: usize,
     shared: &SharedSide,
     watch: &mut WorkerWatch,
-    warn_after_ns: u64,
+    (warn_after_ns, limited_for_ns): (u64, u64),
     report: &dyn Fn(&Stall),
 ) {
     let current = &shared.current;
     let thread = current.thread().unwrap_or(0);
     let sleeps = || process::thread_sleeps(thread) == Some(true);
-    let finding = watch.look(Sight::of(current, shared.activity.loops.value()), warn_after_ns, sleeps);
+    let deadly_ns = if current.is_limited() { limited_for_ns } else { DEADLY_NS };
+    let sight = Sight::of(current, shared.activity.loops.value());
+    let finding = watch.look(sight, (warn_after_ns, deadly_ns), sleeps);
     let deadly = match finding {
         WorkerHealth::Well => return,
         WorkerHealth::Warn => false,
@@ -128,7 +133,7 @@ struct WorkerWatch {
     computed_ns: u64,
     asleep: bool,
     warned: bool,
-    /// Whether `computed_ns` had reached [`DEADLY_NS`] at the last check.
+    /// Whether `computed_ns` had reached its limit at the last check.
     doomed: bool,
 }
 
@@ -160,7 +165,12 @@ impl Sight {
 }
 
 impl WorkerWatch {
-    fn look(&mut self, sight: Sight, warn_after_ns: u64, sleeps: impl FnOnce() -> bool) -> WorkerHealth {
+    fn look(
+        &mut self,
+        sight: Sight,
+        (warn_after_ns, deadly_ns): (u64, u64),
+        sleeps: impl FnOnce() -> bool,
+    ) -> WorkerHealth {
         let stood = |last: &Sight| !sight.waiting && sight.progress == last.progress;
         let Some(last) = self.last.replace(sight).filter(stood) else {
             *self = Self { last: self.last, ..Self::default() };
@@ -175,7 +185,7 @@ impl WorkerWatch {
         if self.doomed {
             return WorkerHealth::Dead;
         }
-        self.doomed = self.computed_ns >= DEADLY_NS;
+        self.doomed = self.computed_ns >= deadly_ns;
         if self.stuck_ns >= warn_after_ns && !self.warned {
             self.warned = true;
             return WorkerHealth::Warn;
@@ -203,11 +213,15 @@ mod tests {
 
     /// Looks every 100 ms at a worker that makes no progress; of each interval it computes `computed` ms.
     fn findings(computed: u64, sleeps: bool, looks: u64) -> Vec<WorkerHealth> {
+        findings_until(DEADLY_NS, computed, sleeps, looks)
+    }
+
+    fn findings_until(deadly: u64, computed: u64, sleeps: bool, looks: u64) -> Vec<WorkerHealth> {
         let mut watch = WorkerWatch::default();
         let looks = (1..=looks).map(|look| {
             let sight =
                 Sight { waiting: false, progress: 7, cpu_ns: look * computed * MS, at_ns: look * 100 * MS };
-            watch.look(sight, 100 * MS, || sleeps)
+            watch.look(sight, (100 * MS, deadly), || sleeps)
         });
         looks.collect()
     }
@@ -223,6 +237,13 @@ mod tests {
     }
 
     #[test]
+    fn a_computation_with_a_limit_of_its_own_has_its_time() {
+        let findings = findings_until(3_000 * MS, 100, false, 40);
+        assert_eq!(findings[1], WorkerHealth::Warn);
+        assert_eq!(findings.iter().position(|finding| *finding == WorkerHealth::Dead), Some(31));
+    }
+
+    #[test]
     fn the_watchdog_only_warns_about_a_worker_blocked_in_the_kernel() {
         let findings = findings(0, true, 60);
         assert_eq!(findings[1], WorkerHealth::Warn);
@@ -234,9 +255,9 @@ mod tests {
         let mut watch = WorkerWatch::default();
         let at = |at_ns| Sight { waiting: false, progress: 0, cpu_ns: 50 * MS, at_ns };
         // A worker that has not begun, on a machine that has run for an hour.
-        assert_eq!(watch.look(at(3_600_000 * MS), 100 * MS, || true), WorkerHealth::Well);
-        assert_eq!(watch.look(at(3_600_099 * MS), 100 * MS, || true), WorkerHealth::Well);
-        assert_eq!(watch.look(at(3_600_100 * MS), 100 * MS, || true), WorkerHealth::Warn);
+        assert_eq!(watch.look(at(3_600_000 * MS), (100 * MS, DEADLY_NS), || true), WorkerHealth::Well);
+        assert_eq!(watch.look(at(3_600_099 * MS), (100 * MS, DEADLY_NS), || true), WorkerHealth::Well);
+        assert_eq!(watch.look(at(3_600_100 * MS), (100 * MS, DEADLY_NS), || true), WorkerHealth::Warn);
         assert_eq!(watch.stuck_ns, 100 * MS);
     }
 
@@ -255,10 +276,10 @@ mod tests {
                 cpu_ns: look * 100 * MS,
                 at_ns: look * 100 * MS,
             };
-            assert_ne!(watch.look(sight, 100 * MS, || false), WorkerHealth::Dead, "{look}");
+            assert_ne!(watch.look(sight, (100 * MS, DEADLY_NS), || false), WorkerHealth::Dead, "{look}");
         }
         let sight = Sight { waiting: true, progress: 0, cpu_ns: 0, at_ns: 0 };
-        assert_eq!(watch.look(sight, MS, || true), WorkerHealth::Well);
+        assert_eq!(watch.look(sight, (MS, DEADLY_NS), || true), WorkerHealth::Well);
         assert_eq!((watch.stuck_ns, watch.warned), (0, false));
     }
 }

@@ -339,7 +339,7 @@ fn twenty_thousand_simultaneous_deadlines_do_not_stall_a_worker() {
     let stalls = Arc::new(AtomicU64::new(0));
     let watchdog = {
         let stalls = stalls.clone();
-        runtime.watch(Duration::from_millis(500), move |_| _ = stalls.fetch_add(1, Relaxed))
+        runtime.watch(Duration::from_millis(500), Duration::ZERO, move |_| _ = stalls.fetch_add(1, Relaxed))
     };
     let handle = runtime.handle();
     let (sender, receiver) = mpsc::channel();

@@ -232,6 +232,16 @@ def test_an_endless_action_ends_and_others_go_on(world, code):
     assert "Lua function 'loop': " in (said := world.said()) and "execution timeout" in said, said
 
 
+def test_the_watchdog_waits_for_the_limit_of_a_script(world):
+    """A call that cannot pause ends at its own limit, which may be longer than the watchdog's patience with others."""
+    if world.haproxy:
+        pytest.skip("its watchdog ends the process")
+    world.serve('core.register_fetches("loop", function(txn) while true do end end)', f'{RETURN}"%[lua.loop]done"',
+                global_lines="tune.lua.session-timeout 1600ms\n    tune.lua.burst-timeout 1600ms")
+    assert world.ask().endswith("done")
+    assert "Lua sample-fetch 'loop': " in (said := world.said()) and "execution timeout" in said, said
+
+
 def test_memory_is_bounded(world):
     if world.haproxy:
         pytest.skip("HAProxy counts otherwise")
@@ -336,15 +346,6 @@ def test_errors_of_loading_have_a_place(world, script, message):
     code, said = world.check(script)
     assert code == 1 and f"parsing [{world.folder.path}/weir.cfg:" in said, said
     assert message.replace("{path}", f"{world.folder.path}/script.lua") in said, said
-
-
-@pytest.mark.parametrize("member", ["core.register_cli({'a'}, 'b', print)", "core.register_filter('f', {}, print)", "core.event_sub({}, print)"])
-def test_members_that_are_missing_are_errors(world, member):
-    if world.haproxy:
-        pytest.skip("HAProxy has them")
-    code, said = world.check(member)
-    name = member.split("(")[0]
-    assert code == 1 and f"script.lua:1: {name} is not implemented yet" in said, said
 
 
 @pytest.mark.parametrize("libraries, found", [("all", "table table table"), ("none", "nil nil nil"), ("string,math", "nil table nil")])

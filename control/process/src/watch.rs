@@ -12,14 +12,16 @@ use weir_syntax::{DiagnosticSeverity, classic_line};
 
 use weir_observe::work_target::place_of;
 
-/// Watches the workers until the returned guard is dropped.
+/// Watches the workers until the returned guard is dropped. A call of a script may compute for twice `burst` (`tune.lua.burst-timeout`), so
+/// that its own limit ends it first.
 pub(crate) fn start(
     runtime: &Runtime,
     instance: Arc<Instance>,
     warn_after: Duration,
+    burst: Option<Duration>,
 ) -> weir_sys::Result<Watchdog> {
     let handle = runtime.handle();
-    runtime.watch(warn_after, move |stall| {
+    runtime.watch(warn_after, 2 * burst.unwrap_or_default(), move |stall| {
         let streams =
             instance.process_counters.get(stall.worker).map_or(0, |counters| counters.streams_now.value());
         let mut text = classic_line(severity(stall), weir_sys::process::id(), &describe(stall, streams));

@@ -570,13 +570,17 @@ pub(crate) struct Entry(());
 impl Entry {
     /// `None` while the thread runs Lua.
     pub(crate) fn new() -> Option<Self> {
-        (!IN_LUA.replace(true)).then(|| Entry(()))
+        (!IN_LUA.replace(true)).then(|| {
+            weir_sched::limited(true);
+            Entry(())
+        })
     }
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
         IN_LUA.set(false);
+        weir_sched::limited(false);
     }
 }
 

@@ -36,6 +36,15 @@ pub fn spawn_shared(
     Worker::current().commons.spawn(kind, workers, Box::pin(future))
 }
 
+/// Begins or ends a computation of the running task that has a limit of its own, as a call of a script. The watchdog has more patience
+/// with it: see [`crate::Runtime::watch`]. Nothing happens outside a worker.
+#[inline]
+pub fn limited(begins: bool) {
+    if let Some(worker) = WORKER.get() {
+        worker.shared.current.limit(begins);
+    }
+}
+
 /// The task that runs now; [`TaskKey::NONE`] outside one.
 #[inline]
 pub fn current() -> TaskKey {

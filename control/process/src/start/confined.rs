@@ -72,9 +72,13 @@ impl ConfinedProcess {
                 .map_err(said("Cannot start the workers"))?;
         let boot_ms = weir_sched::now().as_ms().saturating_sub(live.record.started_ms);
         live.record.boot_ms.store(u32::try_from(boot_ms).unwrap_or(u32::MAX), Relaxed);
-        let watchdog =
-            watch::start(&runtime, Arc::clone(&live.instance), global.profiling.warn_blocked_after)
-                .map_err(said("Cannot start the watchdog"))?;
+        let watchdog = watch::start(
+            &runtime,
+            Arc::clone(&live.instance),
+            global.profiling.warn_blocked_after,
+            global.scripts.burst,
+        )
+        .map_err(said("Cannot start the watchdog"))?;
         process::forbid_processes(global, messages);
         Ok(ServingProcess { start, live, lifecycle, runtime, watchdog, background })
     }
