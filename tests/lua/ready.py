@@ -11,7 +11,6 @@ AREAS = {
     **dict.fromkeys(("channel", "filters", "services", "tasks", "reply", "txn", "http", "actions", "errors", "fetches", "converters", "regex", "queues", "maps", "patterns", "proxies", "sticktables", "cli"), re.compile("")),
 }
 
-
 # Columns of statistics: those of 3.5, and HAProxy 3.2 adds some of other objects. tests/scripts compares them with `show stat`.
 COLUMNS = {f"{kind}: get_stats, names" for kind in ("proxy", "server", "listener")} | {"server: get_stats with an argument too many"}
 

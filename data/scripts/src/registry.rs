@@ -36,7 +36,8 @@ impl FunctionKind {
 
     /// Whether failures are logged by the loggers of the global section, not by those of the stream's proxy.
     pub(crate) fn is_of_process(self) -> bool {
-        !matches!(self, FunctionKind::Fetch | FunctionKind::Converter | FunctionKind::Action)
+        use FunctionKind::{Action, Converter, Fetch, Filter};
+        !matches!(self, Fetch | Converter | Action | Filter)
     }
 
     /// The name in messages.
