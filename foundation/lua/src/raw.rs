@@ -9,8 +9,6 @@ use std::ptr::{self, NonNull};
 
 use mlua_sys as ffi;
 
-use crate::traceback;
-
 /// A state or a coroutine of Lua.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RawState(NonNull<ffi::lua_State>);
@@ -273,9 +271,6 @@ impl RawState {
 
     /// Pushes `message` with the traceback of a coroutine.
     pub(crate) fn push_traceback(self, of: RawState, message: &CStr, level: c_int) {
-        if traceback::is_deep(of) {
-            return traceback::push_deep(self, of, message.to_bytes(), level);
-        }
         // SAFETY: both belong to one state, and the caller reserved places.
         unsafe { ffi::luaL_traceback(self.pointer(), of.pointer(), message.as_ptr(), level) }
     }

@@ -22,6 +22,7 @@ use crate::memory::{Memory, MemoryBudget};
 use crate::places::function_place;
 use crate::raw::{REGISTRY, RawState};
 use crate::shared::{LuaHost, LuaReference, Shared};
+use crate::traceback;
 
 pub use coroutine::{Coroutine, Resumed};
 
@@ -299,7 +300,7 @@ unsafe extern "C-unwind" fn add_traceback(state: *mut ffi::lua_State) -> c_int {
     raw.push_table(2, 0);
     raw.push_value(1);
     raw.set_index(-2, 1);
-    raw.push_traceback(raw, c"", 1);
+    traceback::push(raw, raw, c"", 1);
     raw.set_index(-2, 2);
     1
 }

@@ -9,6 +9,14 @@ use mlua_sys as ffi;
 
 use crate::raw::RawState;
 
+/// Pushes `message` with the traceback of a coroutine.
+pub(crate) fn push(to: RawState, of: RawState, message: &CStr, level: c_int) {
+    match is_deep(of) {
+        true => push_deep(to, of, message.to_bytes(), level),
+        false => to.push_traceback(of, message, level),
+    }
+}
+
 /// Whether a stack is too deep for the traceback of the library.
 pub(crate) fn is_deep(of: RawState) -> bool {
     level_of(of, DEEP).is_some()

@@ -11,6 +11,7 @@ use crate::limits::{RunBounds, TIMEOUT};
 use crate::places::{function_place, outermost_place};
 use crate::raw::RawState;
 use crate::shared::{LuaHost, LuaReference};
+use crate::traceback;
 
 use super::LuaState;
 
@@ -106,7 +107,7 @@ impl<H: LuaHost> LuaState<H> {
     /// The calls of a coroutine that stopped.
     fn traceback(&mut self, raw: RawState) -> String {
         self.raw.reserve(2);
-        self.raw.push_traceback(raw, c"", 0);
+        traceback::push(self.raw, raw, c"", 0);
         let traceback = String::from_utf8_lossy(self.raw.bytes(-1).unwrap_or_default()).into_owned();
         self.raw.pop(1);
         traceback
