@@ -73,7 +73,7 @@ core.register_fetches("works", function() return cjson.encode({#cjson.decode("[1
         f"""http-request set-var(txn.x) lua.endless if {{ path /endless }}
     http-request set-var(txn.x) lua.greedy if {{ path /greedy }}
     {RETURN}"%[lua.works]" """, global_lines="tune.lua.session-timeout 300ms\n    tune.lua.burst-timeout 300ms\n    tune.lua.maxmem 64")
-    # The bounds are CPU time, of which a busy machine gives little.
+    # The bounds are CPU time. A busy machine gives little of it.
     assert [world.ask(path, seconds=60)[-3:] for path in ("/endless", "/greedy", "/endless", "/greedy", "/")] == ["[2]"] * 5
     said = world.said()
     assert re.search(r"Lua sample-fetch 'endless': .*(execution|burst) timeout", said), said

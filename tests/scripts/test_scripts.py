@@ -1,11 +1,13 @@
 """Scripts in rules and expressions: actions, fetches, converters, their objects, errors and bounds."""
 import os
 import re
+import select
 import threading
 import time
 
 import pytest
 
+from lib.log import LogServer
 from lib.needs import needs_root
 from lib.origin import end_with_reset
 from lib.program import Program, run, wait_until
@@ -376,3 +378,52 @@ def test_a_worker_with_a_master_in_a_jail_runs_scripts(world):
     assert wait_until(world.answers)
     assert world.ask().endswith("from the jail")
     assert run(world.binary, "-c", "-f", path)[0] == 0
+
+
+SLOW_FETCHES = """
+core.register_fetches("slow", function(txn) local stop = os.clock() + 0.7 while os.clock() < stop do end return "slow" end)
+core.register_fetches("quick", function(txn) return "quick" end)"""
+
+
+@pytest.mark.parametrize("rules", [
+    "http-request return status 200 content-type text/plain lf-string %[lua.quick] if {{ path /quick }}\n    {ends}",
+    "http-request return status 200 content-type text/plain string quick if {{ path /quick }} {{ lua.quick -m str quick }}\n    {ends}",
+    "use_backend %[lua.quick] if {{ path /quick }}\n    {ends}\nbackend quick\n    http-request return status 200 content-type text/plain string quick",
+    "redirect prefix /quick if {{ path /quick }} {{ lua.quick -m str quick }}\n    {ends}",
+], ids=["an action", "a condition", "use_backend", "redirect"])
+def test_rules_wait_for_the_shared_state_as_tasks(world, rules):
+    """A slow fetch holds up the rules that use its state, and not the other streams of their threads."""
+    if world.haproxy or world.load != "lua-load":
+        pytest.skip("HAProxy's threads wait for its lock, and threads with states of their own do not")
+    ends = 'http-request return status 200 content-type text/plain string done if !{ path /quick }\n    default_backend done\nbackend done\n    http-request return status 200 content-type text/plain string done'
+    world.serve(SLOW_FETCHES, "http-request set-var(txn.slow) lua.slow if { path /slow }\n    " + rules.format(ends=ends))
+    slow = [world.connect("/slow")]
+    time.sleep(0.1)
+    quick = [world.connect("/quick") for _ in range(8)]
+    time.sleep(0.05)
+    others = [world.connect("/other") for _ in range(16)]
+    time.sleep(0.25)
+    # One thread computes; the other one, with streams that wait for the state, goes on.
+    answered, _, _ = select.select(others, [], [], 0)
+    waiting, _, _ = select.select(quick, [], [], 0)
+    assert len(answered) >= 2 and not waiting, (len(answered), len(waiting))
+    answers = [b"".join(iter(lambda client=client: client.recv(65536), b"")) for client in slow + quick + others]
+    assert all(answer.startswith((b"HTTP/1.1 200", b"HTTP/1.1 302")) for answer in answers), answers
+    assert sum(b"quick" in answer for answer in answers) == 8
+    assert "calls have failed" not in world.said()
+
+
+def test_log_lines_try_the_shared_state_for_a_moment(world):
+    """A log line cannot wait. Its fetch fails, and the log counts such calls."""
+    if world.haproxy or world.load != "lua-load":
+        pytest.skip("as above")
+    with LogServer() as logs:
+        world.serve(SLOW_FETCHES, f'log 127.0.0.1:{logs.port} local0\n    log-format "%[lua.quick] %HP"\n    http-request set-var(txn.slow) lua.slow if {{ path /slow }}\n    {RETURN}"done"')
+        slow = [world.connect("/slow") for _ in range(4)]
+        time.sleep(0.1)
+        for _ in range(20):
+            assert world.ask("/other").endswith("done")
+        assert all(b"".join(iter(lambda client=client: client.recv(65536), b"")).endswith(b"done") for client in slow)
+        assert logs.wait_for(r"quick /"), logs.lines
+        failed = [line for line in logs.lines if line.startswith("- /")]
+        assert not failed or any("calls have failed so far" in line for line in logs.lines), logs.lines

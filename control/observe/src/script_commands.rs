@@ -27,11 +27,12 @@ impl ScriptCommandTarget for LiveTarget {
             name: command.words.join(" "),
             usage: command.usage.clone(),
         };
-        commands.map(view).collect()
+        commands.iter().map(view).collect()
     }
 
     fn script_command_length(&self, words: &[String]) -> Option<usize> {
-        self.live.record.scripts.as_ref()?.command_length(weir_sched::worker_index(), words)
+        let commands = self.live.record.scripts.as_ref()?.commands(weir_sched::worker_index());
+        commands.find(words).map(|command| command.words.len())
     }
 
     fn run_script_command(&mut self, words: &[String]) -> Option<Box<dyn ScriptCommandRun>> {

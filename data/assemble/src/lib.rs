@@ -290,6 +290,7 @@ fn make_proxy(
         uses_request_line: uses_request_line(&config),
         takes_fragments: config.takes_fragments(),
         used_userlists: config.used_userlists(),
+        scripted: config.scripted_expressions(),
         log_timing: weir_stream::log::LogTiming::of(&config),
         timeouts: weir_stream::deadlines::StreamTimeouts::of_proxy(&config.settings.timeouts),
         engine_events: engines.iter().fold(0, |bits, engine| bits | engine.event_bits()),

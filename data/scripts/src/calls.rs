@@ -1,5 +1,7 @@
 //! Calls of functions that do not wait, and the beginning of tasks.
 
+use std::cell::RefCell;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use weir_expr::{Args, FetchResult, ScriptName, Value};
@@ -9,16 +11,47 @@ use crate::api;
 use crate::measure::{FunctionMeasurement, StateWait};
 use crate::registry::FunctionKind;
 use crate::run::start_tasks;
-use crate::scripts::{Entry, ScriptFailure, Scripts};
+use crate::scripts::{Entry, ScriptFailure, Scripts, described};
 use crate::sockets;
 use crate::target::ScriptTarget;
+use crate::turns::Turn;
 use crate::world::World;
 
+thread_local! {
+    /// The scripts with a state that this thread reserved.
+    static RESERVED: RefCell<ManuallyDrop<Option<Arc<Scripts>>>> = const { RefCell::new(ManuallyDrop::new(None)) };
+}
+
+/// Gives the state back that this thread reserved. Nothing happens without one.
+pub fn release_reservation() {
+    if let Some(scripts) = RESERVED.with_borrow_mut(|reserved| reserved.take()) {
+        scripts.shared.release();
+    }
+}
+
 impl Scripts {
+    /// Reserves the shared state for the expressions that follow, which cannot wait. False while another thread has it: the task is woken for its
+    /// turn. The thread gives it back by [`release_reservation`], before it runs another task.
+    pub fn reserve(self: &Arc<Self>, turn: &mut Option<Turn>) -> bool {
+        if self.shared.functions.get().is_none() {
+            return true;
+        }
+        if self.shared.reserve(turn) {
+            RESERVED.with_borrow_mut(|reserved| **reserved = Some(Arc::clone(self)));
+            return true;
+        }
+        false
+    }
+
     /// Prepares a worker: its table of sockets, and the tasks that scripts registered before it ran.
     pub fn begin(self: &Arc<Self>, worker: usize) {
         sockets::start(worker);
         self.take_tasks(worker).into_iter().for_each(|(own, tasks)| start_tasks(self, own, tasks));
+    }
+
+    /// Whether another thread has the state of a function now.
+    pub fn is_busy(&self, worker: usize, kind: FunctionKind, name: ScriptName) -> bool {
+        self.place(worker, kind, name).is_some_and(|place| self.cell(place).is_busy())
     }
 
     /// Evaluates a fetch of a script.
@@ -71,7 +104,12 @@ impl Scripts {
         let place = self.place(worker, kind, name)?;
         let mut wait = StateWait::default();
         wait.begin();
-        let mut state = self.hold(place);
+        let Some(mut state) = self.cell(place).hold_soon(self.bounds(place, None, false)) else {
+            if let Some(message) = self.busy.note(&described(kind, Some(name))) {
+                self.report(Some(target), kind, &ScriptFailure { message });
+            }
+            return None;
+        };
         let waited_ns = wait.end();
         let arguments = arguments(state.host());
         let measured = FunctionMeasurement::begin(&mut state, |state| state.place_of(place.function));

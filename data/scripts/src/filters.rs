@@ -12,11 +12,12 @@ use weir_config::scripts::FilterId;
 use weir_expr::ScriptName;
 use weir_lua::{CANNOT_WAIT, LuaCall, LuaError, LuaErrorKind, LuaKind, LuaReference, LuaStack};
 
+use crate::cells::Place;
 use crate::measure::{FunctionMeasurement, StateWait};
 use crate::message::ScriptSide;
 use crate::registry::FunctionKind;
 use crate::run::start_tasks;
-use crate::scripts::{Entry, Place, ScriptFailure, Scripts};
+use crate::scripts::{Entry, ScriptFailure, Scripts};
 use crate::target::ScriptTarget;
 use crate::turns::Turn;
 use crate::world::{Classes, World};
@@ -247,7 +248,7 @@ impl FilterInstance {
 impl Drop for FilterInstance {
     fn drop(&mut self) {
         if self.is_own {
-            self.scripts.forget(self.place, self.object);
+            self.scripts.cell(self.place).forget(self.object);
         }
     }
 }

@@ -15,7 +15,9 @@
 
 mod alarms;
 mod api;
+mod busy;
 mod calls;
+mod cells;
 mod channel;
 mod commands;
 mod declare;
@@ -45,7 +47,9 @@ mod world;
 pub use weir_client::{Client, ClientSettings};
 pub use weir_lua::{CostKind, CostLine, ScriptCosts};
 
+pub use calls::release_reservation;
 pub use channel::{ChannelCall, ChannelRead, ReadLength, ReadUnit};
+pub use commands::WorkerCommands;
 pub use events::{
     AdminFlags, CheckDetail, EventDetail, EventKind, ScriptEvent, ServerEventData, Subscriptions,
 };
@@ -62,4 +66,5 @@ pub use resources::ScriptResources;
 pub use run::{ScriptResult, ScriptRun, ScriptStep};
 pub use scripts::{ScriptFailure, Scripts};
 pub use target::{RequestLinePart, ScriptChannels, ScriptTarget, StreamSetting, VisitAll};
+pub use turns::Turn;
 pub use wait::{ReceiveAmount, ScriptJob, ScriptReply, ScriptWait};

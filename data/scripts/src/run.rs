@@ -10,13 +10,14 @@ use weir_sched::{Class, Tick, WorkKind};
 
 use crate::alarms::QueueWaiter;
 use crate::api;
+use crate::cells::Place;
 use crate::channel::ChannelCall;
 use crate::events::{NextEvent, QueuedEvent, Subscription};
 use crate::held::HeldBytes;
 use crate::measure::{FunctionMeasurement, StateWait};
 use crate::message::ScriptSide;
 use crate::registry::FunctionKind;
-use crate::scripts::{Entry, Place, ScriptFailure, Scripts};
+use crate::scripts::{Entry, ScriptFailure, Scripts};
 use crate::sockets;
 use crate::target::ScriptTarget;
 use crate::turns::Turn;
@@ -201,7 +202,7 @@ impl ScriptRun {
 
     /// A run of a command, with all words of its line. `None` if no script registered it in a state of this worker.
     pub fn of_command(scripts: &Arc<Scripts>, worker: usize, words: &[String]) -> Option<ScriptRun> {
-        let name = scripts.command_function(worker, words)?;
+        let name = scripts.commands(worker).find(words)?.name();
         let place = scripts.place(worker, FunctionKind::Command, name)?;
         Some(ScriptRun::new(
             scripts,
@@ -450,7 +451,8 @@ impl ScriptRun {
 
     fn end(&mut self) {
         if let RunStage::Begun(coroutine) = std::mem::replace(&mut self.stage, RunStage::Over) {
-            self.scripts.end(self.place, coroutine);
+            let bounds = self.scripts.bounds(self.place, None, false);
+            self.scripts.cell(self.place).end(coroutine, bounds);
             if self.open_sockets > 0 {
                 self.scripts.collect_soon(self.place);
             }
@@ -569,7 +571,7 @@ async fn handle(scripts: Arc<Scripts>, place: Place, subscription: Arc<Subscript
             NextEvent::Ended => break,
         }
     }
-    scripts.hold(place).forget(place.function);
+    scripts.cell(place).forget(place.function);
 }
 
 fn report_dropped(scripts: &Scripts, place: Place, count: u64) {

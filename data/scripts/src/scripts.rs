@@ -1,34 +1,34 @@
 //! The states of a process, from the parser's first `lua-load` to the end.
 
 use std::cell::Cell;
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use weir_config::scripts::{
     FilterId, ModuleKind, ScriptAction, ScriptFile, ScriptFilter, ScriptHost, ServiceKind,
 };
 use weir_expr::{ScriptName, ScriptNames};
-use weir_lua::{
-    Coroutine, LuaError, LuaErrorKind, LuaReference, MemoryBudget, RunBounds, RunSlice, ScriptCosts,
-};
+use weir_lua::{LuaError, LuaErrorKind, MemoryBudget, RunBounds, RunSlice, ScriptCosts};
 use weir_model::ScriptSettings;
 use weir_sched::{Class, WorkKind};
 
 use crate::api;
+use crate::busy::BusyCalls;
+use crate::cells::{Held, Place, StateCell, lock};
+use crate::commands::WorkerCommands;
 use crate::declare::{self, CHUNK, FilterDeclaration};
 use crate::events::Subscriptions;
 use crate::held::{HeldBytes, ScriptMemory};
 use crate::logger::ScriptLogger;
 use crate::network::{ScriptNetwork, SharedNetwork};
 use crate::process::ScriptProcess;
-use crate::registry::{FunctionKind, Registered, ScriptCommand, WORD_END};
+use crate::registry::{FunctionKind, Registered, WORD_END};
 use crate::resources::ScriptResources;
 use crate::state_filters::DeclaredFilter;
 use crate::target::ScriptTarget;
-use crate::turns::{Turn, Turns};
-use crate::world::{NewTask, ScriptState};
+use crate::turns::Turn;
+use crate::world::NewTask;
 
 /// The scripts of a configuration, and their states.
 #[derive(Debug)]
@@ -40,10 +40,12 @@ pub struct Scripts {
     started: OnceLock<Started>,
     logger: Arc<ScriptLogger>,
     /// The state of `lua-load`.
-    shared: StateCell,
+    pub(crate) shared: StateCell,
     /// The states of `lua-load-per-thread`. The first one is made while the configuration is read.
     own: Vec<StateCell>,
     loading: Mutex<LoadedFiles>,
+    /// Calls that failed because other threads had the state.
+    pub(crate) busy: BusyCalls,
 }
 
 /// Settings and workers at the end of the configuration.
@@ -52,6 +54,22 @@ struct Started {
     settings: ScriptSettings,
     /// The workers that share the state of `lua-load`.
     workers: usize,
+}
+
+impl Started {
+    /// The slice of a state. Counting costs, so it begins with runs that compute for long: a tick of each of them would be too long for the others.
+    fn slice(&self, own: Option<usize>, is_long: bool) -> RunSlice {
+        let Started { settings, workers } = self;
+        let instructions = match own {
+            Some(_) => SLICE,
+            None => (SLICE / (*workers).max(1) as u32).max(LEAST_SLICE),
+        };
+        match settings.slice {
+            Some(instructions) => RunSlice::Instructions(instructions),
+            None if is_long => RunSlice::Instructions(instructions),
+            None => RunSlice::Tick { or_instructions: instructions },
+        }
+    }
 }
 
 /// What later states of `lua-load-per-thread` need.
@@ -69,69 +87,6 @@ struct OwnedScript {
     path: String,
     text: Vec<u8>,
     arguments: Vec<String>,
-}
-
-/// A state and its lock. The lock is held while Lua runs.
-#[derive(Debug, Default)]
-struct StateCell {
-    state: Mutex<Option<Box<ScriptState>>>,
-    /// Coroutines of runs that were dropped while another thread held the state.
-    orphans: Mutex<Vec<Coroutine>>,
-    /// Whether a task will collect its garbage.
-    collects: AtomicBool,
-    /// The functions that scripts registered, once the configuration has been read.
-    functions: OnceLock<HashMap<(FunctionKind, ScriptName), LuaReference>>,
-    /// The filters of the configuration's lines, once it has been read.
-    filters: OnceLock<Vec<Option<DeclaredFilter>>>,
-    /// Values that ended while another thread held the state.
-    ended: Mutex<Vec<LuaReference>>,
-    /// The commands that scripts registered, once the configuration has been read.
-    commands: OnceLock<Vec<ScriptCommand>>,
-    /// Runs that wait for the state.
-    turns: Turns,
-}
-
-/// Where a function is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    /// The number of the worker's own state, `None` for the shared one.
-    pub own: Option<usize>,
-    pub function: LuaReference,
-}
-
-impl Place {
-    pub(crate) fn thread(self) -> usize {
-        self.own.map_or(0, |worker| worker + 1)
-    }
-}
-
-/// A state that this thread holds.
-pub(crate) struct Held<'s> {
-    /// `None` only while it is dropped.
-    state: Option<MutexGuard<'s, Option<Box<ScriptState>>>>,
-    turns: &'s Turns,
-}
-
-impl std::ops::Deref for Held<'_> {
-    type Target = ScriptState;
-
-    fn deref(&self) -> &ScriptState {
-        self.state.as_deref().and_then(Option::as_deref).expect("a place is in a state")
-    }
-}
-
-impl std::ops::DerefMut for Held<'_> {
-    fn deref_mut(&mut self) -> &mut ScriptState {
-        self.state.as_deref_mut().and_then(Option::as_deref_mut).expect("a place is in a state")
-    }
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        // The next one finds the state free.
-        drop(self.state.take());
-        self.turns.wake_next();
-    }
 }
 
 /// The report of a script that failed.
@@ -220,6 +175,7 @@ impl Scripts {
             shared: StateCell::default(),
             own: (0..workers).map(|_| StateCell::default()).collect(),
             loading: Mutex::default(),
+            busy: BusyCalls::default(),
         }
     }
 
@@ -390,91 +346,36 @@ impl Scripts {
         shared.into_iter().chain(own).map(|(own, cell)| (own, tasks(cell))).collect()
     }
 
-    /// The commands of a worker's own state, and those of the shared one.
-    pub(crate) fn registered_commands(&self, worker: usize) -> [&[ScriptCommand]; 2] {
-        [self.own.get(worker).map_or(&[], StateCell::commands), self.shared.commands()]
+    /// The commands of a worker.
+    pub fn commands(&self, worker: usize) -> WorkerCommands<'_> {
+        let own = self.own.get(worker).map_or(&[][..], StateCell::commands);
+        WorkerCommands { own, shared: self.shared.commands() }
     }
 
-    /// The commands of all states, also while the configuration is read.
-    pub(crate) fn all_commands(&self) -> Vec<ScriptCommand> {
+    /// Checks the commands of all states, also while the configuration is read: none may be one that the runtime API has (`is_taken`).
+    ///
+    /// # Errors
+    /// The message about such a command.
+    pub fn check_commands(&self, is_taken: impl Fn(&[String]) -> bool) -> Result<(), String> {
         let commands =
             |cell: &StateCell| lock(&cell.state).as_deref().map(|state| state.host().registry.commands());
-        std::iter::once(&self.shared).chain(&self.own).filter_map(commands).flatten().collect()
+        let mut all = std::iter::once(&self.shared).chain(&self.own).filter_map(commands).flatten();
+        match all.find(|command| is_taken(&command.words)) {
+            Some(command) => Err(format!(
+                "register_cli: '{}' is a command of the runtime API already; a script's command needs other words",
+                command.words.join(" ")
+            )),
+            None => Ok(()),
+        }
     }
 
-    fn cell(&self, place: Place) -> &StateCell {
+    pub(crate) fn cell(&self, place: Place) -> &StateCell {
         place.own.and_then(|worker| self.own.get(worker)).unwrap_or(&self.shared)
     }
 
-    /// Waits for the state of a place. It is held for a slice of a coroutine, or for a call that cannot wait.
-    pub(crate) fn hold(&self, place: Place) -> Held<'_> {
-        let cell = self.cell(place);
-        self.tidy(place, cell, lock(&cell.state))
-    }
-
-    /// Takes the state of a place in turn. `None` while another thread has it: the current task is woken for its turn.
+    /// The state of a place, in turn. `None` while another thread has it: the current task is woken for its turn.
     pub(crate) fn hold_in_turn(&self, place: Place, turn: &mut Option<Turn>) -> Option<Held<'_>> {
-        let cell = self.cell(place);
-        let is_next = cell.turns.is_empty() || cell.turns.has_come(*turn);
-        let taken = || match cell.state.try_lock() {
-            Ok(state) => Some(state),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        };
-        let mut state = is_next.then(taken).flatten();
-        if state.is_none() {
-            cell.turns.enlist(weir_sched::current(), turn);
-            // It may have become free before the task was in the line.
-            state = taken();
-        }
-        let state = state?;
-        *turn = None;
-        Some(self.tidy(place, cell, state))
-    }
-
-    /// Forgets values and coroutines that ended while other threads had the state.
-    fn tidy<'s>(
-        &'s self,
-        place: Place,
-        cell: &'s StateCell,
-        state: MutexGuard<'s, Option<Box<ScriptState>>>,
-    ) -> Held<'s> {
-        let mut state = Held { state: Some(state), turns: &cell.turns };
-        let ended = std::mem::take(&mut *lock(&cell.ended));
-        for ended in state.host().private.take_ended().into_iter().chain(ended) {
-            state.forget(ended);
-        }
-        let orphans = std::mem::take(&mut *lock(&cell.orphans));
-        for orphan in orphans {
-            state.end(orphan, self.bounds(place, None, false));
-        }
-        state
-    }
-
-    /// Ends a coroutine, now or by the next thread that has the state.
-    pub(crate) fn end(&self, place: Place, coroutine: Coroutine) {
-        let cell = self.cell(place);
-        match cell.state.try_lock() {
-            Ok(mut state) => {
-                if let Some(state) = state.as_deref_mut() {
-                    state.end(coroutine, self.bounds(place, None, false));
-                }
-            }
-            Err(_) => lock(&cell.orphans).push(coroutine),
-        }
-    }
-
-    /// Forgets a value, now or by the next thread that has the state.
-    pub(crate) fn forget(&self, place: Place, value: LuaReference) {
-        let cell = self.cell(place);
-        match cell.state.try_lock() {
-            Ok(mut state) => {
-                if let Some(state) = state.as_deref_mut() {
-                    state.forget(value);
-                }
-            }
-            Err(_) => lock(&cell.ended).push(value),
-        }
+        self.cell(place).hold_in_turn(turn, self.bounds(place, None, false))
     }
 
     /// Collects the garbage of a state soon: a run left sockets open, and Lua does not know their cost.
@@ -486,9 +387,15 @@ impl Scripts {
         weir_sched::spawn(&COLLECTION, Class::Bulk, async move {
             weir_sched::sleep_until(weir_sched::now().after(COLLECTION_DELAY_MS)).await;
             scripts.cell(place).collects.store(false, Ordering::Relaxed);
-            let _entry = Entry::new();
-            let bounds = scripts.bounds(place, None, false);
-            scripts.hold(place).collect(bounds);
+            let mut turn = None;
+            loop {
+                if let Some(mut state) = scripts.hold_in_turn(place, &mut turn) {
+                    let _entry = Entry::new();
+                    state.collect(scripts.bounds(place, None, false));
+                    break;
+                }
+                weir_sched::wait(weir_sched::now().after(COLLECTION_DELAY_MS)).await;
+            }
         });
     }
 
@@ -499,21 +406,7 @@ impl Scripts {
             (Some(burst), Some(left)) => Some(burst.min(left)),
             (burst, left) => burst.or(left),
         };
-        RunBounds { time, slice: self.slice(place.own, is_long) }
-    }
-
-    /// The slice of a state. Counting costs, so it begins with runs that compute for long: a tick of each of them would be too long for the others.
-    fn slice(&self, own: Option<usize>, is_long: bool) -> RunSlice {
-        let Started { settings, workers } = self.started();
-        let instructions = match own {
-            Some(_) => SLICE,
-            None => (SLICE / (*workers).max(1) as u32).max(LEAST_SLICE),
-        };
-        match settings.slice {
-            Some(instructions) => RunSlice::Instructions(instructions),
-            None if is_long => RunSlice::Instructions(instructions),
-            None => RunSlice::Tick { or_instructions: instructions },
-        }
+        RunBounds { time, slice: self.started().slice(place.own, is_long) }
     }
 
     /// Reports a failure of a script: to the loggers of the stream's proxy, or for a service or a task to those of the global section.
@@ -538,16 +431,6 @@ impl Scripts {
             lock(&cell.state).as_deref().and_then(|state| state.host().registry.find(kind, name))
         };
         self.own.first().and_then(find).or_else(|| find(&self.shared))
-    }
-}
-
-impl StateCell {
-    fn commands(&self) -> &[ScriptCommand] {
-        self.commands.get().map_or(&[], Vec::as_slice)
-    }
-
-    fn is_empty(&self) -> bool {
-        lock(&self.state).is_none()
     }
 }
 
@@ -582,10 +465,6 @@ impl Drop for Entry {
         IN_LUA.set(false);
         weir_sched::limited(false);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs a file in a state.
@@ -765,7 +644,7 @@ mod tests {
             };
             let scripts = Scripts::new(resources, 64);
             scripts.start(&ScriptSettings { slice, ..ScriptSettings::default() }, workers).unwrap();
-            [scripts.slice(own, false), scripts.slice(own, true)]
+            [scripts.started().slice(own, false), scripts.started().slice(own, true)]
         };
         let tick = |or_instructions| RunSlice::Tick { or_instructions };
         for (workers, instructions) in [(1, 10_000), (2, 5_000), (4, 2_500), (20, 500), (64, 500)] {

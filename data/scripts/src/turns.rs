@@ -23,7 +23,7 @@ struct TurnQueue {
 
 /// The number of a task's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Turn(u64);
+pub struct Turn(u64);
 
 impl Turns {
     /// Whether any task waits.

@@ -36,7 +36,7 @@ use weir_model::{Action, ActionArguments, ActionFacts, RulesetKind, Visit};
 pub use self::answers::services;
 pub(crate) use self::connection::ExpectProxy;
 pub(crate) use self::headers::EarlyHint;
-pub(crate) use self::script::target::{script_converter, script_fetch};
+pub(crate) use self::script::target::{reserve as reserve_scripts, script_converter, script_fetch};
 
 use crate::ending::During;
 use crate::instance::Proxy;

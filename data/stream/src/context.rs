@@ -50,7 +50,9 @@ impl Context for Stream {
     }
 
     fn is_suspended(&self) -> bool {
-        self.rules.may_suspend && self.captures.passwords().is_some_and(PasswordVerdicts::is_pending)
+        self.rules.may_suspend
+            && (self.rules.awaits_scripts
+                || self.captures.passwords().is_some_and(PasswordVerdicts::is_pending))
     }
 
     fn variable(&mut self, variable: VariableId) -> Option<Value<'_>> {

@@ -67,7 +67,7 @@ impl Stream {
             self.request_phase().read_request(waited).await?;
             self.filter_phase().begin_analysis(MessageDirection::Request).await?;
             self.request_phase().frontend_phase().await?;
-            self.request_phase().route()?;
+            self.request_phase().route_in_turn().await?;
             self.filter_phase().begin_analysis(MessageDirection::Request).await?;
             self.request_phase().backend_phase().await?;
             self.exchange_phase().forward().await

@@ -299,6 +299,8 @@ pub struct Proxy {
     pub takes_fragments: bool,
     /// The userlists that the proxy's expressions use.
     pub used_userlists: weir_model::UsedUserlists,
+    /// The expressions that call functions of scripts.
+    pub scripted: weir_model::ScriptedExpressions,
     /// When the log lines of the proxy's streams are written.
     pub log_timing: crate::log_timing::LogTiming,
     /// The proxy's timeouts in the compact form of streams.

@@ -14,6 +14,7 @@ use weir_model::password::Verification;
 use weir_model::{Action, Rule, UsedUserlists};
 use weir_sched::Class;
 
+use crate::actions;
 use crate::deadlines::{Waits, While};
 use crate::drive::DriveStep;
 use crate::ending::{By, During};
@@ -68,9 +69,18 @@ fn resume(stream: &mut Stream, rule: &Rule, from: Suspension) -> Result<Truth, S
 pub(crate) async fn settle(stream: &mut Stream, rule: &Rule, mut at: Suspension) -> PhaseResult<Truth> {
     // The bound prevents an endless loop: the stream drops old verdicts, so a condition with many passwords could be suspended forever.
     for _ in 0..KEPT_VERDICTS {
-        let Some(question) = stream.captures.passwords_mut().take_pending() else { break };
-        answer(stream, question).await?;
-        match resume(stream, rule, at) {
+        let awaits_scripts = std::mem::take(&mut stream.rules.awaits_scripts);
+        if awaits_scripts {
+            actions::reserve_scripts(stream).await?;
+        } else {
+            let Some(question) = stream.captures.passwords_mut().take_pending() else { break };
+            answer(stream, question).await?;
+        }
+        let applies = resume(stream, rule, at);
+        if awaits_scripts {
+            weir_scripts::release_reservation();
+        }
+        match applies {
             Ok(applies) => return Ok(applies),
             Err(next) => at = next,
         }

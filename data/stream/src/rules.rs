@@ -45,6 +45,9 @@ impl Stream {
                 if proxy.used_userlists.in_actions {
                     PooledFuture::new(passwords::verify_for_action(self, &rule.action)).await?;
                 }
+                if proxy.scripted.in_action(kind, position) {
+                    actions::reserve_scripts(self).await?;
+                }
                 if self.response.early_hints.is_some()
                     && actions::arguments::<EarlyHint>(&rule.action).is_none()
                 {
@@ -64,6 +67,8 @@ impl Stream {
         }
     }
 
+    /// Begins an action, and ends the reservation of the rule.
+    ///
     /// Not an async function: its arguments would take space in the callers' futures for the lifetime of a stream.
     fn act<'s>(
         &'s mut self,
@@ -72,7 +77,10 @@ impl Stream {
         kind: RulesetKind,
         proxy: &'s Proxy,
     ) -> ActionResult<'s> {
-        actions::run(action, self, RuleContext { kind, proxy, key })
+        let is_scripted = proxy.scripted.in_action(kind, key.position);
+        let begun = actions::run(action, self, RuleContext { kind, proxy, key });
+        end_reservation(is_scripted);
+        begun
     }
 
     /// Converts an action's verdict to the ruleset's result. `None` if the next rule follows.
@@ -110,6 +118,14 @@ impl Stream {
             // A closed client connection is detected when the response is sent.
             let _ = hints.send(&mut self.client, &mut self.scratch, false);
         }
+    }
+}
+
+/// Gives the shared state of scripts back, behind a rule that reserved it.
+#[inline]
+pub(crate) fn end_reservation(is_scripted: bool) {
+    if is_scripted {
+        weir_scripts::release_reservation();
     }
 }
 

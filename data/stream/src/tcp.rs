@@ -14,6 +14,7 @@ use crate::http::FirstByteWait;
 use crate::instance::Proxy;
 use crate::multiplexed;
 use crate::passwords;
+use crate::rules::end_reservation;
 use crate::stream::log_record::LogState;
 use crate::stream::phases::TcpPhase;
 use crate::stream::{PhaseResult, ProxySide, Stream, StreamError};
@@ -119,7 +120,10 @@ impl TcpPhase {
             passwords::verify_ahead(&mut self.stream, ProxySide::Frontend, |lists| &lists.outside_of_rules)
                 .await?;
         }
-        let backend = self.stream.request_phase().choose_backend()?;
+        let is_scripted = self.stream.request_phase().reserve_for_routing(ProxySide::Frontend).await?;
+        let chosen = self.stream.request_phase().choose_backend();
+        end_reservation(is_scripted);
+        let backend = chosen?;
         if backend.is_http() {
             return self.until_http();
         }

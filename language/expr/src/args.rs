@@ -41,6 +41,8 @@ pub enum ArgKind {
     Server,
     /// The name of a userlist.
     UserList,
+    /// Not an argument: the scripts of the process, which a fetch or converter `lua.*` calls.
+    Script,
     Regex,
     /// The name of a variable with its scope.
     Variable,
@@ -65,6 +67,7 @@ impl ArgKind {
             ArgKind::Table => "table",
             ArgKind::Server => "server",
             ArgKind::UserList => "user list",
+            ArgKind::Script => "script",
             ArgKind::Regex => "regex",
             ArgKind::Variable => "variable",
             ArgKind::FieldNumber => "Protocol buffers field number",
@@ -135,6 +138,10 @@ pub struct Reference {
     /// The object, in the numbering of the code that resolves names.
     target: OnceLock<(u32, u32)>,
 }
+
+/// The reference of each call of a script.
+pub(crate) static SCRIPTS: Reference =
+    Reference { kind: ArgKind::Script, name: None, target: OnceLock::new() };
 
 impl Reference {
     /// An unresolved reference.

@@ -6,10 +6,10 @@ use std::fmt;
 
 use weir_fingerprint::{Canonical, FormEncoder};
 
-use crate::args::{ArgError, Args, Reference, parse_args, split_args};
+use crate::args::{ArgError, Args, Reference, SCRIPTS, parse_args, split_args};
 use crate::bound::AtBound;
 use crate::context::{Context, FetchCursor, FetchResult};
-use crate::converters::{self, Converter};
+use crate::converters::{self, Converter, Run};
 use crate::error::{ParseError, show};
 use crate::fetch::{EvaluationPoints, FetchAnswer, FetchDecl};
 use crate::internal;
@@ -297,8 +297,14 @@ impl Expr {
 
     /// Calls `visit` with every reference to an object of the configuration.
     pub fn visit_references(&self, visit: &mut dyn FnMut(&Reference)) {
+        if matches!(self.answer, FetchAnswer::Script(_)) {
+            visit(&SCRIPTS);
+        }
         self.args.visit_references(visit);
         for call in &self.converters {
+            if matches!(call.converter.run, Run::Script(_)) {
+                visit(&SCRIPTS);
+            }
             call.args.visit_references(visit);
         }
     }

@@ -95,7 +95,7 @@ pub use protocol::Protocol;
 pub use proxy::{
     CaptureSlot, Captures, CookieCapture, Mode, Proxy, ProxySection, Settings, TcpKeepAlive, Timeouts,
 };
-pub use references::UsedUserlists;
+pub use references::{ScriptedExpressions, UsedUserlists};
 pub use reply::{
     ErrorField, ErrorMessage, ErrorReplies, ErrorReply, ErrorResponse, ErrorSection, HttpErrors, Reply,
     ReplyContent, ReplyHeader,

@@ -29,7 +29,48 @@ pub struct UsedUserlists {
     pub in_actions: bool,
 }
 
+/// The expressions of a proxy that call functions of scripts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScriptedExpressions {
+    /// The rulesets with such actions: whether the action of each of their rules is one. Conditions are evaluated in steps that can wait.
+    actions: Box<[(RulesetKind, Box<[bool]>)]>,
+    /// Whether the choice of the backend or redirects have one.
+    pub in_routing: bool,
+}
+
+impl ScriptedExpressions {
+    /// Whether the action of a rule has one.
+    #[inline]
+    pub fn in_action(&self, kind: RulesetKind, position: u32) -> bool {
+        let rules = self.actions.iter().find(|(other, _)| *other == kind);
+        rules.and_then(|(_, rules)| rules.get(position as usize)).is_some_and(|is_scripted| *is_scripted)
+    }
+}
+
 impl Proxy {
+    /// The expressions that call functions of scripts.
+    pub fn scripted_expressions(&self) -> ScriptedExpressions {
+        let scripted = |kind: &RulesetKind| {
+            let is_scripted = |rule: &Rule| has_scripts(|visit| rule.action.visit_references(visit));
+            let rules: Box<[bool]> = self.rules(*kind).map(is_scripted).collect();
+            rules.contains(&true).then_some((*kind, rules))
+        };
+        let in_routing = has_scripts(|visit| {
+            let backends = self.use_backend.iter();
+            for rule in backends {
+                if let BackendTarget::Dynamic(format) = &rule.target {
+                    format.visit_references(visit);
+                }
+                rule.condition.iter().for_each(|condition| condition.visit_all_references(visit));
+            }
+            for rule in &self.redirects {
+                rule.redirect.visit_references(visit);
+                rule.condition.iter().for_each(|condition| condition.visit_all_references(visit));
+            }
+        });
+        ScriptedExpressions { actions: RulesetKind::ALL.iter().filter_map(scripted).collect(), in_routing }
+    }
+
     /// The lists of users in the proxy's expressions.
     pub fn used_userlists(&self) -> UsedUserlists {
         let always = userlists(|visit| {
@@ -124,6 +165,13 @@ impl Settings {
             admin.chain(stats.http_request.iter().filter_map(|rule| rule.condition.as_ref()))
         })
     }
+}
+
+/// Whether scripts are among the references that `visits` visits.
+fn has_scripts(visits: impl FnOnce(Visit<'_>)) -> bool {
+    let mut has_scripts = false;
+    visits(&mut |reference| has_scripts |= reference.kind == ArgKind::Script);
+    has_scripts
 }
 
 /// The lists of users among the references that `visits` visits, each once.

@@ -153,6 +153,7 @@ fn argument(kind: ArgKind) -> &'static str {
         ArgKind::Regex => "^a",
         ArgKind::Variable => "txn.name",
         ArgKind::FieldNumber => "1",
+        ArgKind::Script => "",
     }
 }
 

@@ -5,13 +5,14 @@ use weir_http::Method;
 use weir_model::BackendTarget;
 use weir_model::RulesetKind;
 
+use crate::actions;
 use crate::counters::CountedEvent;
 use crate::ending::{By, During, Ending};
 use crate::fastcgi;
 use crate::http::request::target_as;
 use crate::instance::{Proxy, ProxyRef};
 use crate::passwords;
-use crate::rules::RulesetResult;
+use crate::rules::{RulesetResult, end_reservation};
 use crate::stream::engines;
 use crate::stream::phases::RequestPhase;
 use crate::stream::rule_state::{RuleKey, RuleList};
@@ -92,11 +93,31 @@ impl RequestPhase {
         if self.stream.proxy(side).config.redirects.is_empty() {
             return Ok(());
         }
-        redirect_lines(&mut self.stream, side)
+        let is_scripted = self.reserve_for_routing(side).await?;
+        let redirected = redirect_lines(&mut self.stream, side);
+        end_reservation(is_scripted);
+        redirected
+    }
+
+    /// Chooses the backend and enters it, with the state of scripts that its rules use.
+    pub(super) async fn route_in_turn(&mut self) -> PhaseResult {
+        let is_scripted = self.reserve_for_routing(ProxySide::Frontend).await?;
+        let routed = self.route();
+        end_reservation(is_scripted);
+        routed
+    }
+
+    /// Reserves the shared state of scripts, if redirects or the choice of a backend use it. Returns whether they do.
+    pub(crate) async fn reserve_for_routing(&mut self, side: ProxySide) -> PhaseResult<bool> {
+        let is_scripted = self.stream.proxy(side).scripted.in_routing;
+        if is_scripted {
+            actions::reserve_scripts(&mut self.stream).await?;
+        }
+        Ok(is_scripted)
     }
 
     /// Chooses the backend and enters it.
-    pub(crate) fn route(&mut self) -> PhaseResult {
+    fn route(&mut self) -> PhaseResult {
         let backend = self.choose_backend()?;
         self.enter_backend(backend);
         Ok(())

@@ -12,7 +12,7 @@ use weir_sched::Tick;
 
 use super::{RulesetResult, key};
 use crate::actions::script::channel;
-use crate::actions::{ActionResult, Verdict};
+use crate::actions::{self, ActionResult, Verdict};
 use crate::clock;
 use crate::counters::CountedEvent;
 use crate::deadlines::{Waits, While};
@@ -68,6 +68,9 @@ impl InspectionPhase {
                                 .await?;
                         }
                         let at = position as u32;
+                        if proxy.scripted.in_action(kind, at) {
+                            actions::reserve_scripts(&mut self.stream).await?;
+                        }
                         let verdict = match self.stream.act(&rule.action, key(side, kind, at), kind, &proxy) {
                             ActionResult::Done(verdict) => verdict,
                             ActionResult::Await(wait) => {
@@ -387,6 +390,9 @@ impl InspectionPhase {
                                 .await?;
                         }
                         let (side, at) = (ProxySide::Backend, position as u32);
+                        if backend.scripted.in_action(kind, at) {
+                            actions::reserve_scripts(&mut self.stream).await?;
+                        }
                         let verdict = match self.stream.act(&rule.action, key(side, kind, at), kind, &backend)
                         {
                             ActionResult::Done(verdict) => verdict,

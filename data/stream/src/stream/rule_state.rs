@@ -18,8 +18,10 @@ pub struct RuleState {
     pub is_strict: bool,
     /// The inspection delay is over. Rules decide with the data received so far (`WAIT_END`).
     pub inspection_over: bool,
-    /// Whether the current condition may be suspended to verify a password.
+    /// Whether the current condition may be suspended to verify a password, or to wait for the state of a script.
     pub may_suspend: bool,
+    /// The condition waits for the shared state of the scripts.
+    pub awaits_scripts: bool,
     /// The message that rules currently process. It also determines which variable scope is valid.
     pub processed: MessageDirection,
 }
@@ -126,6 +128,7 @@ impl Default for RuleState {
             is_strict: false,
             inspection_over: true,
             may_suspend: false,
+            awaits_scripts: false,
             processed: MessageDirection::Request,
         }
     }

@@ -162,6 +162,8 @@ fn parse_arg(kind: ArgKind, text: &[u8], scope: &ExpressionScope<'_>) -> Result<
             Err(error) => Err(Some(error.to_string())),
         },
         ArgKind::Variable => scope.variables.intern(utf8()?).map(Arg::Variable).map_err(Some),
+        // No argument has this kind.
+        ArgKind::Script => Err(None),
         ArgKind::FieldNumber => {
             let part = |part: &str| part.parse().ok().filter(|number| (1..1 << 29).contains(number));
             let path: Option<Vec<u32>> = utf8()?.split('.').map(part).collect();

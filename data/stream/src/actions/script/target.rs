@@ -4,6 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use weir_backend::Priority;
+use weir_containers::PooledFuture;
 use weir_events::Level;
 use weir_expr::pattern::regex::Regex;
 use weir_expr::{ArgKind, Args, Context, FetchResult, ScriptName, Value};
@@ -11,8 +12,8 @@ use weir_http::{BodySize, Head};
 use weir_net::ReceiveOutcome;
 use weir_sched::Tick;
 use weir_scripts::{
-    FilterTurn, RequestLinePart, ScriptReply, ScriptResult, ScriptRun, ScriptSide, ScriptStep, ScriptTarget,
-    Scripts, StreamSetting, VisitAll,
+    FilterTurn, FunctionKind, RequestLinePart, ScriptReply, ScriptResult, ScriptRun, ScriptSide, ScriptStep,
+    ScriptTarget, Scripts, StreamSetting, VisitAll,
 };
 
 use super::channel::{ChannelWait, relay_meanwhile};
@@ -30,10 +31,13 @@ pub(crate) fn scripts(stream: &Stream) -> Option<Arc<Scripts>> {
 /// Evaluates a fetch of a script.
 #[cold]
 pub(crate) fn script_fetch(stream: &mut Stream, name: ScriptName, args: &Args) -> FetchResult<'static> {
-    match scripts(stream) {
-        Some(scripts) => scripts.fetch(weir_sched::worker_index(), name, args, stream),
-        None => FetchResult::Missing,
+    let Some(scripts) = scripts(stream) else { return FetchResult::Missing };
+    let worker = weir_sched::worker_index();
+    if stream.rules.may_suspend && scripts.is_busy(worker, FunctionKind::Fetch, name) {
+        stream.rules.awaits_scripts = true;
+        return FetchResult::Later;
     }
+    scripts.fetch(worker, name, args, stream)
 }
 
 /// Evaluates a converter of a script.
@@ -46,6 +50,38 @@ pub(crate) fn script_converter(
 ) -> Option<Value<'static>> {
     scripts(stream)?.convert(weir_sched::worker_index(), name, value, args, stream)
 }
+
+/// Reserves the shared state of the scripts for the expressions that follow, until [`weir_scripts::release_reservation`]. Call that before any
+/// wait.
+#[cold]
+pub(crate) fn reserve(stream: &mut Stream) -> PooledFuture<'_, PhaseResult> {
+    PooledFuture::new(async move {
+        let Some(scripts) = scripts(stream) else { return Ok(()) };
+        let mut turn = None;
+        if scripts.reserve(&mut turn) {
+            return Ok(());
+        }
+        let during = stream.phase;
+        let reserved = stream
+            .drive(
+                While::Bodies,
+                |stream, _| match scripts.reserve(&mut turn) {
+                    true => Ok(DriveStep::Done(())),
+                    false => {
+                        let again = weir_sched::now().after(BUSY_MS);
+                        waits_until(stream, again, during).map(DriveStep::Wait)
+                    }
+                },
+                |stream, by, _| Err(StreamError::close(by, stream.phase)),
+            )
+            .await;
+        stream.response.body.resume_at(None);
+        reserved
+    })
+}
+
+/// When a stream that waits for its turn looks again although nothing woke it, in milliseconds.
+const BUSY_MS: u64 = 5;
 
 /// Runs an action of a script. The stream does the waits of the script.
 pub(crate) async fn act(
