@@ -12,7 +12,7 @@ RETURN = 'http-request return status 200 content-type text/plain lf-string '
 def profiled(world, script, rules):
     """Starts a script, and measures. Returns a function for the tables."""
     cli = f"{world.folder.path}/cli"
-    world.serve(script, rules, global_lines=f"stats socket {cli} level admin")
+    world.serve(script, rules, global_lines=f"insecure-fork-wanted\n    stats socket {cli} level admin")
     world.ask("/before")
     assert "Lua" not in command(cli, "show profiling tasks").replace("Lua task", "")
     command(cli, "set profiling tasks on")
