@@ -89,9 +89,12 @@ def test_the_calls_of_filters_are_in_order(world):
         wanted += [f"{side} {key} req" for key in ("http_headers", "http_payload", "http_end") for side in ("front", "back")]
         wanted += [f"{side} {key} res" for key in ("start_analyze", "http_headers", "http_payload", "http_end") for side in ("front", "back")]
         wanted += [f"{side} end_analyze {way}" for way in ("req", "res") for side in ("front", "back")]
-        # A filter may see the end of the payload by itself, and HAProxy calls some functions more often than once.
+        # A filter may see the end of the payload by itself, and HAProxy calls some functions more often than once. The response may begin
+        # before the request has ended.
         shown = list(dict.fromkeys(notes_of(world)))
-        assert shown[:len(wanted)] == wanted
+        for way in ("req", "res"):
+            of_way = [line for line in shown if line.endswith(way)]
+            assert of_way[:len(wanted) // 2] == [line for line in wanted if line.endswith(way)]
 
 
 def test_a_denied_request_begins_and_ends(world):
