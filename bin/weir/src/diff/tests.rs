@@ -351,6 +351,7 @@ fn changing_any_keyword_changes_its_object() {
 /// Words that make no difference in their example, with the reason.
 const WITHOUT_MEANING: &[(&str, &str)] = &[
     ("Action lua.<name>", "it needs a script"),
+    ("Filter lua.<name>", "it needs a script"),
     ("Global lua-load", "it needs a script"),
     ("Global lua-load-per-thread", "it needs a script"),
     ("Global max-threads-per-group", "no effect, or only a warning"),
@@ -513,6 +514,7 @@ const SAME_ARGUMENTS: &[(&str, &str)] = &[
 /// Words without a valid variation, with the reason. Their presence changes the fingerprint. The manual's table has more such lines.
 const NOT_VARIED: &[(&str, &str)] = &[
     ("Action lua.<name>", "it needs a script"),
+    ("Filter lua.<name>", "it needs a script"),
     ("Global lua-load", "it needs a script"),
     ("Global lua-load-per-thread", "it needs a script"),
     ("Global tune.lua.bool-sample-conversion", "there is one argument, or none"),
