@@ -15,13 +15,6 @@ def activity(scene, name):
     return int(re.findall(r"\d+", line)[0])
 
 
-def processor_seconds(pid):
-    """Processor time used by a process."""
-    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-        user, system = file.read().rsplit(")", 1)[1].split()[11:13]
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
-
-
 def sleeps(pid):
     """How often the threads of a process went to sleep."""
     total = 0
@@ -99,9 +92,9 @@ def test_checks_on_8_workers_cost_no_more_than_on_one_r91(binary, folder):
     def cost(workers):
         with Scene(binary, folder, hundred(server), f"nbthread {workers}", name=f"w{workers}.cfg") as scene:
             assert wait_until(lambda: activity(scene, "check_started") >= 100, 10)
-            before, checks = processor_seconds(scene.program.pid), activity(scene, "check_started")
+            before, checks = scene.program.cpu_seconds(), activity(scene, "check_started")
             time.sleep(4)
-            return (processor_seconds(scene.program.pid) - before) / (activity(scene, "check_started") - checks)
+            return (scene.program.cpu_seconds() - before) / (activity(scene, "check_started") - checks)
     one, eight = cost(1), cost(8)
     # A shared queue cost 5 per cent of 48 processors for a hundred checks a second: 24 ms a check.
     assert eight < 2 * one + 0.0003, (one, eight)

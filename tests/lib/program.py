@@ -134,6 +134,12 @@ class Program:
         with open(f"/proc/{self.pid}/status") as file:
             return next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
 
+    def cpu_seconds(self):
+        """The CPU time of the program so far."""
+        with open(f"/proc/{self.pid}/stat") as file:
+            user, system = file.read().rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
 
 def run(binary, *arguments, seconds=10):
     """Runs a program to its end. Returns the exit status, standard output and standard error."""

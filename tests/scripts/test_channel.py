@@ -225,21 +225,14 @@ def test_a_megabyte_waits_for_the_client(world, size):
     with connect(world.port, 4096) as client:
         client.sendall(b"x")
         time.sleep(0.2)
-        before, seconds = world.program.resident_kb(), cpu_seconds(world)
+        before, seconds = world.program.resident_kb(), world.program.cpu_seconds()
         time.sleep(0.5)
-        assert cpu_seconds(world) - seconds < 0.1
+        assert world.program.cpu_seconds() - seconds < 0.1
         data = rest(client)
     end = f" {size}\nanswer".encode()
     assert data == b"x" * size + end and before < 60_000 + 4 * size // 1024
     log.wait_for(rf"\]: -- {size + len(end)}$")
     log.close()
-
-
-def cpu_seconds(world):
-    """The CPU time of the program so far."""
-    with open(f"/proc/{world.program.pid}/stat") as file:
-        fields = file.read().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / 100
 
 
 @pytest.mark.parametrize("code", ["txn.req:line(0, -1)", "txn.req:forward(100)", 'txn.res:send(string.rep("x", 20000000))', "core.msleep(4000)"])

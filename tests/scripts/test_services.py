@@ -1,5 +1,4 @@
 """Services: scripts that answer in place of a server, of HTTP and of TCP."""
-import os
 import re
 import socket
 import subprocess
@@ -358,14 +357,7 @@ def test_a_service_rests_while_a_filter_holds_its_output_back(world):
     script = """core.register_service("s", "http", function(applet)
         applet:set_status(200) applet:start_response() applet:send(string.rep("x", 30000)) end)"""
     world.serve(script, "filter bwlim-out limit default-limit 20k default-period 1s\nhttp-request set-bandwidth-limit limit\nhttp-request use-service lua.s")
-    began, used = time.monotonic(), cpu_time(world.program.process.pid)
+    began, used = time.monotonic(), world.program.cpu_seconds()
     assert world.ask().count("x") == 30000
     assert time.monotonic() - began > 0.4
-    assert world.haproxy or cpu_time(world.program.process.pid) - used < 0.3
-
-
-def cpu_time(pid):
-    """The CPU time of a process, in seconds."""
-    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-        fields = file.read().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    assert world.haproxy or world.program.cpu_seconds() - used < 0.3
