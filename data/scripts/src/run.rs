@@ -269,7 +269,7 @@ impl ScriptRun {
                     self.waiting = Some(Waiting::Item);
                     continue;
                 }
-                RunStop::Busy => return ScriptStep::Wait(weir_sched::now().after(BUSY_MS)),
+                RunStop::Busy => return ScriptStep::Wait(Turn::retry_at()),
                 RunStop::Returned(result) => {
                     self.end();
                     return ScriptStep::Ended(result);
@@ -603,5 +603,3 @@ fn read_result(stack: &LuaStack<'_>, count: i32, wake: Tick) -> ScriptResult {
 
 /// After so many waits that ended at once, other tasks run.
 const MOST_RESUMPTIONS: u32 = 32;
-/// When a run that waits for its turn looks again although nothing woke it, in milliseconds.
-const BUSY_MS: u64 = 5;

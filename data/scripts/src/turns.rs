@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use weir_sched::TaskKey;
+use weir_sched::{TaskKey, Tick};
 
 /// Tasks that wait for a state, in the order of their arrival. The one in front is woken when the state is free.
 #[derive(Debug, Default)]
@@ -24,6 +24,13 @@ struct TurnQueue {
 /// The number of a task's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn(u64);
+
+impl Turn {
+    /// When a task that waits for its turn looks again although nothing woke it.
+    pub fn retry_at() -> Tick {
+        weir_sched::now().after(RETRY_MS)
+    }
+}
 
 impl Turns {
     /// Whether any task waits.
@@ -66,6 +73,9 @@ impl Turns {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// In milliseconds.
+const RETRY_MS: u64 = 5;
 
 #[cfg(test)]
 mod tests {

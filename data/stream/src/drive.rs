@@ -11,9 +11,9 @@ use weir_sched::{Tick, wait, yield_now};
 
 use crate::clock;
 use crate::deadlines::{Deadlines, SideBytes, Waits, While};
-use crate::ending::By;
+use crate::ending::{By, During};
 use crate::holding::QUIET;
-use crate::stream::{Stream, StreamError};
+use crate::stream::{PhaseResult, Stream, StreamError};
 
 /// The result of a step, after everything possible was moved.
 pub(crate) enum DriveStep<T> {
@@ -21,6 +21,32 @@ pub(crate) enum DriveStep<T> {
     Done(T),
     /// The operation continues after one of these events.
     Wait(Waits),
+}
+
+/// Runs a `step` that waits for something other than the peers ([`waits_until`]). Neither side can time out meanwhile.
+pub(crate) async fn drive_withheld<T>(
+    stream: &mut Stream,
+    mut step: impl FnMut(&mut Stream) -> PhaseResult<DriveStep<T>>,
+) -> PhaseResult<T> {
+    let ended = stream
+        .drive(
+            While::Bodies,
+            |stream, _| step(stream),
+            |stream, by, _| Err(StreamError::close(by, stream.phase)),
+        )
+        .await;
+    stream.response.body.resume_at(None);
+    ended
+}
+
+/// A wait until a time, or until something wakes the task. Neither side can time out meanwhile.
+pub(crate) fn waits_until(stream: &mut Stream, at: Tick, during: During) -> PhaseResult<Waits> {
+    if stream.client.is_broken() {
+        return Err(StreamError::close(By::Client, during));
+    }
+    stream.hold_little();
+    stream.response.body.resume_at(Some(at));
+    Ok(Waits { withheld: true, ..Waits::default() })
 }
 
 impl Stream {

@@ -19,10 +19,11 @@ use weir_scripts::{
     ChannelCall, ChannelState, FilteredPayload, ScriptChannels, ScriptRun, ScriptSide, ScriptTarget,
 };
 
-use super::target::{YIELD, waits_until};
+use super::target::YIELD;
 use crate::clock;
 use crate::counters::CountedEvent;
 use crate::deadlines::Waits;
+use crate::drive::waits_until;
 use crate::ending::{By, During};
 use crate::stream::channel_bytes::ChannelBytes;
 use crate::stream::{PhaseResult, Stream, StreamError};

@@ -27,10 +27,10 @@ use weir_scripts::{ReceiveAmount, ScriptReply, ScriptResult, ScriptRun, ScriptSt
 use super::super::answers::FINAL;
 use super::super::{ActionResult, RuleContext, StreamAction, Verdict};
 use super::channel::settle_for_service;
-use super::target::{YIELD, scripts, waits_until};
+use super::target::{YIELD, scripts};
 use crate::clock;
 use crate::deadlines::{Waits, While};
-use crate::drive::DriveStep;
+use crate::drive::{DriveStep, waits_until};
 use crate::ending::{By, During, Ending};
 use crate::limited_body::LimitedBody;
 use crate::reply::{LocalReply, ReplyBody};

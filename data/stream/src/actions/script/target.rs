@@ -13,15 +13,15 @@ use weir_net::ReceiveOutcome;
 use weir_sched::Tick;
 use weir_scripts::{
     FilterTurn, FunctionKind, RequestLinePart, ScriptReply, ScriptResult, ScriptRun, ScriptSide, ScriptStep,
-    ScriptTarget, Scripts, StreamSetting, VisitAll,
+    ScriptTarget, Scripts, StreamSetting, Turn, VisitAll,
 };
 
 use super::channel::{ChannelWait, relay_meanwhile};
 use crate::actions;
 use crate::deadlines::{Waits, While};
-use crate::drive::DriveStep;
-use crate::ending::{By, During};
-use crate::stream::{PhaseResult, Stream, StreamError};
+use crate::drive::{DriveStep, drive_withheld, waits_until};
+use crate::ending::During;
+use crate::stream::{PhaseResult, Stream};
 
 /// The scripts of the process.
 pub(crate) fn scripts(stream: &Stream) -> Option<Arc<Scripts>> {
@@ -62,26 +62,13 @@ pub(crate) fn reserve(stream: &mut Stream) -> PooledFuture<'_, PhaseResult> {
             return Ok(());
         }
         let during = stream.phase;
-        let reserved = stream
-            .drive(
-                While::Bodies,
-                |stream, _| match scripts.reserve(&mut turn) {
-                    true => Ok(DriveStep::Done(())),
-                    false => {
-                        let again = weir_sched::now().after(BUSY_MS);
-                        waits_until(stream, again, during).map(DriveStep::Wait)
-                    }
-                },
-                |stream, by, _| Err(StreamError::close(by, stream.phase)),
-            )
-            .await;
-        stream.response.body.resume_at(None);
-        reserved
+        drive_withheld(stream, |stream| match scripts.reserve(&mut turn) {
+            true => Ok(DriveStep::Done(())),
+            false => waits_until(stream, Turn::retry_at(), during).map(DriveStep::Wait),
+        })
+        .await
     })
 }
-
-/// When a stream that waits for its turn looks again although nothing woke it, in milliseconds.
-const BUSY_MS: u64 = 5;
 
 /// Runs an action of a script. The stream does the waits of the script.
 pub(crate) async fn act(
@@ -94,25 +81,13 @@ pub(crate) async fn act(
         let run = scripts(stream).and_then(|scripts| {
             ScriptRun::of_action(&scripts, weir_sched::worker_index(), name, arguments, stream)
         });
-        let Some(run) = run else { return Ok(ScriptResult::Continue) };
-        match act_once(stream, run, during).await? {
+        let Some(mut run) = run else { return Ok(ScriptResult::Continue) };
+        let mut call = None;
+        match drive_withheld(stream, |stream| advance(stream, &mut run, &mut call, during)).await? {
             ScriptResult::Again(at) => await_next_run(stream, at, during).await?,
             result => return Ok(result),
         }
     }
-}
-
-async fn act_once(stream: &mut Stream, mut run: ScriptRun, during: During) -> PhaseResult<ScriptResult> {
-    let mut call = None;
-    let ended = stream
-        .drive(
-            While::Bodies,
-            |stream, _| advance(stream, &mut run, &mut call, during),
-            |stream, by, _| Err(StreamError::close(by, stream.phase)),
-        )
-        .await;
-    stream.response.body.resume_at(None);
-    ended
 }
 
 /// Lets an action go on, until it has ended or waits. `call` is its call that waits for a channel.
@@ -167,16 +142,6 @@ async fn await_next_run(stream: &mut Stream, at: Tick, during: During) -> PhaseR
         .await;
     stream.response.body.resume_at(None);
     ended
-}
-
-/// A wait of a script until a time, or until something wakes the task. Neither side can time out meanwhile.
-pub(super) fn waits_until(stream: &mut Stream, at: Tick, during: During) -> PhaseResult<Waits> {
-    if stream.client.is_broken() {
-        return Err(StreamError::close(By::Client, during));
-    }
-    stream.hold_little();
-    stream.response.body.resume_at(Some(at));
-    Ok(Waits { withheld: true, ..Waits::default() })
 }
 
 /// Other tasks run first.

@@ -6,14 +6,13 @@ use weir_containers::PooledFuture;
 use weir_mux::{Failed, HeadPassage, LengthChange};
 use weir_sched::Tick;
 use weir_scripts::{
-    FilterCallback, FilterMade, FilterOutcome, FilterResult, FilterTurn, NewLength, ScriptSide,
+    FilterCallback, FilterMade, FilterOutcome, FilterResult, FilterTurn, NewLength, ScriptSide, Turn,
 };
 
 use super::mailbox::{Analysis, FilterAsk, FilterMailbox};
 use super::{ObjectStage, ScriptAttachment, ScriptedFilter};
 use crate::clock;
-use crate::deadlines::{Waits, While};
-use crate::drive::DriveStep;
+use crate::drive::{DriveStep, drive_withheld, waits_until};
 use crate::ending::{By, During};
 use crate::errors::MessageDirection;
 use crate::stream::attached::Attached;
@@ -140,26 +139,12 @@ impl FilterPhase {
         direction: MessageDirection,
         mut call: impl FnMut(&mut Stream) -> PhaseResult<CallProgress>,
     ) -> PhaseResult {
-        let ended = self
-            .stream
-            .drive(
-                While::Bodies,
-                |stream, _| match call(stream)? {
-                    CallProgress::Done => Ok(DriveStep::Done(())),
-                    CallProgress::Failed => Err(stream.as_filter_phase().refusal(direction)),
-                    CallProgress::Again(at) => {
-                        if stream.client.is_broken() {
-                            return Err(StreamError::close(By::Client, stream.phase));
-                        }
-                        stream.response.body.resume_at(Some(at));
-                        Ok(DriveStep::Wait(Waits { withheld: true, ..Waits::default() }))
-                    }
-                },
-                |stream, by, _| Err(StreamError::close(by, stream.phase)),
-            )
-            .await;
-        self.stream.response.body.resume_at(None);
-        ended
+        drive_withheld(&mut self.stream, |stream| match call(stream)? {
+            CallProgress::Done => Ok(DriveStep::Done(())),
+            CallProgress::Failed => Err(stream.as_filter_phase().refusal(direction)),
+            CallProgress::Again(at) => waits_until(stream, at, stream.phase).map(DriveStep::Wait),
+        })
+        .await
     }
 
     /// The end of a stream, after a filter refused a message.
@@ -337,7 +322,7 @@ fn progress_of(outcome: FilterOutcome) -> CallProgress {
 
 /// Another thread has the state: the task is woken for its turn.
 fn busy() -> CallProgress {
-    CallProgress::Again(clock::after_ms(BUSY_MS))
+    CallProgress::Again(Turn::retry_at())
 }
 
 /// `filter.WAIT`.
@@ -346,5 +331,3 @@ const WAIT: i64 = 0;
 const ERROR: i64 = -1;
 /// When a filter that waits without `filter.wake_time` is called again, in milliseconds.
 const WITHOUT_WAKE_MS: u64 = 1_000;
-/// When a call that waits for its turn looks again although nothing woke it, in milliseconds.
-const BUSY_MS: u64 = 5;
