@@ -2,12 +2,13 @@
 import re
 import socket
 import subprocess
+import threading
 import time
 
 import pytest
 
 from lib.log import LogServer
-from lib.origin import Origin, Server, read_all
+from lib.origin import Origin, Server, read_all, read_body, read_head
 from lib.program import free_port, wait_until
 
 # A filter with functions by their names; `note` appends to the answer of the service at /notes.
@@ -201,6 +202,37 @@ def test_a_filter_slows_a_body_down(world):
         began = time.monotonic()
         assert curl(world) == (200, b"0123456789")
         assert 0.18 <= time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("slow", ["client", "server"])
+def test_a_filter_that_goes_on_rests_while_its_output_waits(world, slow):
+    """A filter that lets a part pass is called again for the rest, but not while a peer does not take the part."""
+    script = SUPPORT + """
+        define("piece", {http_payload = function(self, txn, message) return math.min(message:input(), 4000) end})"""
+    size, reads = 20_000_000, threading.Event()
+
+    def serve(connection):
+        head, held = read_head(connection)
+        if slow == "server":
+            assert reads.wait(8)
+            assert len(read_body(connection, head, held)[0]) == size
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size)
+
+    with Server(serve) as server:
+        world.serve(script, f"filter lua.piece\n{backend(server, notes=False)}")
+        with socket.create_connection(("127.0.0.1", world.port), 8) as client:
+            request = b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
+            count = size if slow == "server" else 0
+            sender = threading.Thread(target=client.sendall, args=(request % count + b"x" * count,))
+            sender.start()
+            time.sleep(0.5)
+            used = world.program.cpu_seconds()
+            time.sleep(0.5)
+            assert world.program.cpu_seconds() - used < 0.1
+            reads.set()
+            head, _, body = read_all(client).partition(b"\r\n\r\n")
+            sender.join(8)
+        assert b"200 OK" in head and len(body) == size
 
 
 def test_the_order_of_filters_holds_for_heads_and_bodies(world):

@@ -214,7 +214,7 @@ impl Transfer {
     #[inline]
     pub fn wake_at(&self) -> Tick {
         let filters = match self.detour() {
-            Some(Detour::Filters(filtered)) => filtered.chain.wake_at().min(filtered.chain.wakes_at()),
+            Some(Detour::Filters(filtered)) => filtered.wake_at(),
             Some(Detour::Pipe(_)) | None => Tick::NEVER,
         };
         filters.min(self.aside.as_ref().and_then(|aside| aside.resumes).unwrap_or(Tick::NEVER))
@@ -312,6 +312,14 @@ impl FilteredBytes {
 
     fn is_done(&self) -> bool {
         self.ended && self.staged.is_empty()
+    }
+
+    /// When a filter is to be called. Never while output waits for the sink: the filters are called again once it has left.
+    fn wake_at(&self) -> Tick {
+        match self.staged.is_empty() {
+            true => self.chain.wake_at().min(self.chain.wakes_at()),
+            false => Tick::NEVER,
+        }
     }
 
     #[cold]

@@ -92,27 +92,28 @@ impl Stream {
                     self.counts_mut().count_bytes_if_continuous();
                 }
                 let mut wake = Tick::NEVER;
-                if self.as_filter_phase().has_scripts() {
-                    wake = self.filters_wake_at();
-                    if self.as_filter_phase().awaits_calls() {
-                        match self.filter_phase().consult()? {
-                            Some(at) => wake = wake.min(at),
-                            None => {
-                                yield_now().await;
-                                self.entry.resumed();
-                                continue;
-                            }
+                if self.as_filter_phase().awaits_calls() {
+                    match self.filter_phase().consult()? {
+                        Some(at) => wake = at,
+                        None => {
+                            yield_now().await;
+                            self.entry.resumed();
+                            continue;
                         }
                     }
                 }
-                if std::mem::replace(&mut withheld, waits.withheld) || waits.withheld {
+                let is_withheld = std::mem::replace(&mut withheld, waits.withheld) || waits.withheld;
+                if is_withheld {
                     deadlines.begin_anew(now);
+                }
+                if is_withheld || self.as_filter_phase().has_scripts() {
                     wake = wake.min(self.filters_wake_at());
                 }
                 if let Some(by) = deadlines.passed(&waits, now) {
                     return late(self, by, &waits);
                 }
-                if waits.yields {
+                // Others run before a filter that is due.
+                if waits.yields || clock::passed(wake) {
                     yield_now().await;
                     self.entry.resumed();
                     continue;

@@ -121,6 +121,9 @@ fn a_filter_that_accepts_more_is_woken_without_bytes() {
     assert_eq!(bench.filtered.staged, b"abc");
     let chain = &bench.filtered.chain;
     assert_eq!((chain.wakes_at(), chain.wake_at()), (Tick::from_ms(bench.now + 20), Tick::NEVER));
+    assert!(bench.filtered.wake_at().is_never(), "its output waits for the sink");
+    bench.filtered.staged.clear();
+    assert_eq!(bench.filtered.wake_at(), Tick::from_ms(bench.now + 20));
     assert_eq!(state.asked.get(), 1, "not before its time");
     bench.now += 20;
     feed(&mut bench, b"", false);
