@@ -1,9 +1,14 @@
 """Agents that send nothing, too much, garbage, or stop in the middle: an invalid answer changes nothing."""
+import contextlib
+import itertools
 import os
+import socket
 import time
 
+import pytest
+
 from checks.support import Scene
-from lib.origin import Server, end_with_reset
+from lib.origin import Server, end_with_reset, read_head
 from lib.program import wait_until
 
 
@@ -82,3 +87,37 @@ def test_long_agent_answers_are_truncated_in_statistics(binary, folder):
         assert 200 < len(scene.stat("b", "long", "last_agt")[0]) <= 256
         scene.expect("b", "huge", weight="256", agent_status="CHECKED", last_agt="")
         scene.expect("b", "LOUD", status="DOWN (agent)", last_agt="via agent : DOWN")
+
+
+@pytest.mark.parametrize("kind", ["agent", "http"])
+def test_a_state_is_visible_when_its_check_closes_the_connection(binary, folder, kind):
+    """An agent that waits for the end of its connection can rely on the new state; so can a server."""
+    seen, scenes, is_up = [], [], itertools.cycle([True, False])
+
+    def serve(connection):
+        goes_up, count = next(is_up), server.count
+        with socket.socket(socket.AF_UNIX) as question:
+            question.connect(scenes[0].cli)
+            if kind == "agent":
+                connection.sendall(b"up\n" if goes_up else b"down\n")
+            else:
+                read_head(connection)
+                connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n" if goes_up else b"HTTP/1.1 500 No\r\n\r\n")
+            with contextlib.suppress(ConnectionResetError):
+                while connection.recv(100):
+                    pass
+            question.sendall(b"show servers state b\n")
+            line = b"".join(iter(lambda: question.recv(65536), b"")).decode().splitlines()[2]
+        # On a busy machine the next check may have begun.
+        if server.count == count:
+            seen.append((goes_up, line.split()[5]))
+
+    checks = "agent-check agent-port {port} agent-inter 20ms" if kind == "agent" else "check port {port} inter 20ms"
+    option = "" if kind == "agent" else "    option httpchk\n"
+    with Server(serve) as server:
+        section = f"backend b\n{option}    server s 127.0.0.1:9 {checks.format(port=server.port)} rise 1 fall 1\n"
+        scene = Scene(binary, folder, section)
+        scenes.append(scene)
+        with scene:
+            assert wait_until(lambda: len(seen) >= 100, 30)
+    assert all(state == ("2" if goes_up else "0") for goes_up, state in seen), seen

@@ -38,7 +38,7 @@ async fn listen(attempt: &Attempt<'_>) -> Result<Vec<u8>, CheckFinding> {
     let wanted = ConnectionRequest { speaks_first: question.is_some(), ..ConnectionRequest::usual(&said) };
     let CheckConnection { mut connection, socket, .. } = attempt.connect(wanted).await?;
     let line = converse(attempt, &mut connection, question).await;
-    socket.end(connection);
+    attempt.hold(socket, connection);
     line
 }
 

@@ -1,7 +1,7 @@
 //! The connection of one check to its server.
 
 use std::borrow::Cow;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use weir_backend::{CheckFinding, CheckStatus, Server, ServerCheck};
@@ -29,6 +29,8 @@ pub(crate) struct Attempt<'a> {
     interval_ms: u64,
     /// The deadline of the current step.
     due: Cell<Tick>,
+    /// The connection that is closed after the report.
+    held: RefCell<Option<(SocketReuse, Connection)>>,
 }
 
 /// The connection that a check needs.
@@ -95,7 +97,7 @@ impl<'a> Attempt<'a> {
         view: &'a dyn ProcessView,
     ) -> Self {
         let (began_us, interval_ms, due) = (now_us(), plan.intervals.of(check), Cell::new(Tick::NEVER));
-        Attempt { plan, server, check, view, began_us, interval_ms, due }
+        Attempt { plan, server, check, view, began_us, interval_ms, due, held: RefCell::default() }
     }
 }
 
@@ -161,13 +163,22 @@ impl Attempt<'_> {
         if dial.greets != Greets::No || dial.tls.is_some() {
             let mut connection = self.connect(ConnectionRequest::usual(&said)).await?.connection;
             connection.say_goodbye();
-            return Ok(stands(connection.tls().is_some()));
+            let status = stands(connection.tls().is_some());
+            self.hold(SocketReuse::default(), connection);
+            return Ok(status);
         }
         let deadline = self.connect_deadline();
         if let Probe::Awaited(connecting) = self.connect_plan(&dial)?.probe().map_err(not_begun)? {
-            stand(connecting, deadline).await?;
+            let connection = stand(connecting, deadline).await?;
+            self.hold(SocketReuse::default(), connection);
         }
         Ok(CheckStatus::L4Ok)
+    }
+
+    /// Keeps a finished connection open until the finding is reported. A server or agent that sees the end of its connection
+    /// can rely on the new state.
+    pub(crate) fn hold(&self, socket: SocketReuse, connection: Connection) {
+        *self.held.borrow_mut() = Some((socket, connection));
     }
 
     fn connect_plan<'d>(&self, dial: &'d Dial) -> Result<ConnectPlan<'d>, CheckFinding> {
@@ -254,6 +265,14 @@ impl Attempt<'_> {
         }
         dial.tls = dial.tls.filter(|tls| tls.is_usual);
         dial
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        if let Some((socket, connection)) = self.held.take() {
+            socket.end(connection);
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use weir_model::{
     CheckAction, CheckConnect, CheckPort, CheckRule, Expect, ExpectStatus, Expected, HttpRequest, OwnExpected,
 };
 use weir_mux::{BodyFlow, HeadOptions, Message, ReadHead, StreamConnector};
-use weir_net::{ConnectionFault, ReceiveOutcome};
+use weir_net::{Connection, ConnectionFault, ReceiveOutcome};
 use weir_sched::{Tick, now, wait};
 use weir_sys::Errno;
 
@@ -84,7 +84,9 @@ impl<'c> CheckDialogue<'c> {
                 continue;
             }
             self.leave_connection().await;
-            self.end_connection();
+            if let Some((socket, connection)) = self.take_connection() {
+                self.attempt.hold(socket, connection);
+            }
             return match outcome {
                 Ok(finding) | Err(finding) => finding,
             };
@@ -112,12 +114,10 @@ impl<'c> CheckDialogue<'c> {
         }
     }
 
-    /// Closes the current connection, if any.
-    fn end_connection(&mut self) {
+    /// Takes the current connection, if any.
+    fn take_connection(&mut self) -> Option<(SocketReuse, Connection)> {
         let socket = std::mem::take(&mut self.socket);
-        if let Some(connection) = self.context.connector.take_connection() {
-            socket.end(connection);
-        }
+        self.context.connector.take_connection().map(|connection| (socket, connection))
     }
 
     async fn walk(&mut self, takes_idle: bool) -> Result<CheckFinding, CheckFinding> {
@@ -226,7 +226,9 @@ impl<'c> CheckDialogue<'c> {
     }
 
     async fn connect(&mut self, said: &CheckConnect, following: &[CheckRule]) -> Result<(), CheckFinding> {
-        self.end_connection();
+        if let Some((socket, connection)) = self.take_connection() {
+            socket.end(connection);
+        }
         self.carrier = CheckCarrier::Itself;
         (self.lent, self.has_answer) = (None, false);
         self.context.earlier_requests = 0;

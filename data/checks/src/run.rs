@@ -1,4 +1,4 @@
-//! One run of a check: connects, runs the dialogue if there is one, and returns the finding.
+//! One run of a check: connects, runs the dialogue if there is one, reports the finding, and closes the connection.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::plan::CheckPlan;
 use crate::process_view::ProcessView;
 use crate::program;
 
-/// Checks the server. Every outcome is a finding, [`CheckStatus::Unknown`](weir_backend::CheckStatus::Unknown) if there
+/// Checks the server and reports. Every outcome is a finding, [`CheckStatus::Unknown`](weir_backend::CheckStatus::Unknown) if there
 /// was nothing to check. A failure that is detected far too late is checked once more: after a suspend, the deadlines of
 /// all checks have passed, and responses of servers may still be unread.
 pub(crate) async fn run(
@@ -19,7 +19,8 @@ pub(crate) async fn run(
     server: &Arc<Server>,
     check: &ServerCheck,
     view: &dyn ProcessView,
-) -> CheckFinding {
+    report: impl FnOnce(CheckFinding),
+) {
     let mut is_again = false;
     loop {
         let began_us = weir_sched::now_us();
@@ -28,7 +29,7 @@ pub(crate) async fn run(
         let is_doubtful = attempt.is_late() && finding.result() == CheckResult::Failed;
         if std::mem::replace(&mut is_again, true) || !is_doubtful {
             let duration_ms = weir_sched::now_us().saturating_sub(began_us) / 1000;
-            return CheckFinding { duration_ms, ..finding };
+            return report(CheckFinding { duration_ms, ..finding });
         }
     }
 }

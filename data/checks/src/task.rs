@@ -105,12 +105,14 @@ async fn run(checks: Arc<Checks>, plan: Arc<CheckPlan>, mut at: Tick, mut adopte
 
 /// Checks a server once and reports the finding.
 async fn judge(checks: &Checks, plan: &CheckPlan, server: &Arc<Server>, check: &ServerCheck) {
-    let finding = run::run(plan, server, check, &*checks.view).await;
-    check.record().running = false;
-    // The finding is dropped if the server entered maintenance meanwhile.
-    if is_due(plan, server, check) && finding.status != CheckStatus::Unknown {
-        checks.view.news(plan.backend.report(plan.server, plan.kind, finding, now().as_ms()));
-    }
+    let report = |finding: CheckFinding| {
+        check.record().running = false;
+        // The finding is dropped if the server entered maintenance meanwhile.
+        if is_due(plan, server, check) && finding.status != CheckStatus::Unknown {
+            checks.view.news(plan.backend.report(plan.server, plan.kind, finding, now().as_ms()));
+        }
+    };
+    run::run(plan, server, check, &*checks.view, report).await;
 }
 
 /// Records the panic of a check. The server's state does not change until the next check.
