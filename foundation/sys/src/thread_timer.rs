@@ -127,10 +127,18 @@ mod tests {
     #[test]
     fn a_thread_that_waits_is_not_interrupted() {
         let timer = timer();
-        timer.set(Duration::from_millis(5)).expect("it is ours");
+        let limit = Duration::from_millis(5);
         let mut epoll = crate::poll::Epoll::new(1).expect("an instance");
-        let began = Instant::now();
-        assert_eq!(epoll.wait(Some(100), |_, _| ()), Ok(0));
-        assert!(began.elapsed() >= Duration::from_millis(100) && fired() == 0);
+        for _ in 0..100 {
+            let (before, spent) = (fired(), crate::time::thread_cpu_ns());
+            timer.set(limit).expect("it is ours");
+            let waited = epoll.wait(Some(50), |_, _| ());
+            // A virtual machine that stole the processor meanwhile may charge it to this thread.
+            if u128::from(crate::time::thread_cpu_ns() - spent) < limit.as_nanos() {
+                assert_eq!((waited, fired() - before), (Ok(0), 0));
+                return;
+            }
+        }
+        panic!("the thread never gets less than 5 ms of a processor in a wait of 50 ms");
     }
 }
