@@ -354,9 +354,10 @@ def test_a_filter_takes_part_in_filter_sequence(world):
         assert notes_of(world) == ["b", "a"]
 
 
+@pytest.mark.parametrize("world", ["lua-load"], indirect=True)
 def test_other_threads_do_not_wait_for_a_slow_filter(world):
     """A filter in the shared state that computes holds up other users of the state, not the thread's other streams."""
-    if world.haproxy or world.load != "lua-load":
+    if world.haproxy:
         return
     script = SUPPORT + """
         define("slow", {http_headers = function(self, txn, message)

@@ -385,6 +385,7 @@ core.register_fetches("slow", function(txn) local stop = os.clock() + 0.7 while 
 core.register_fetches("quick", function(txn) return "quick" end)"""
 
 
+@pytest.mark.parametrize("world", ["lua-load"], indirect=True)
 @pytest.mark.parametrize("rules", [
     "http-request return status 200 content-type text/plain lf-string %[lua.quick] if {{ path /quick }}\n    {ends}",
     "http-request return status 200 content-type text/plain string quick if {{ path /quick }} {{ lua.quick -m str quick }}\n    {ends}",
@@ -393,8 +394,8 @@ core.register_fetches("quick", function(txn) return "quick" end)"""
 ], ids=["an action", "a condition", "use_backend", "redirect"])
 def test_rules_wait_for_the_shared_state_as_tasks(world, rules):
     """A slow fetch holds up the rules that use its state, and not the other streams of their threads."""
-    if world.haproxy or world.load != "lua-load":
-        pytest.skip("HAProxy's threads wait for its lock, and threads with states of their own do not")
+    if world.haproxy:
+        pytest.skip("HAProxy's threads wait for its lock")
     ends = 'http-request return status 200 content-type text/plain string done if !{ path /quick }\n    default_backend done\nbackend done\n    http-request return status 200 content-type text/plain string done'
     world.serve(SLOW_FETCHES, "http-request set-var(txn.slow) lua.slow if { path /slow }\n    " + rules.format(ends=ends))
     slow = [world.connect("/slow")]
@@ -412,9 +413,10 @@ def test_rules_wait_for_the_shared_state_as_tasks(world, rules):
     assert "calls have failed" not in world.said()
 
 
+@pytest.mark.parametrize("world", ["lua-load"], indirect=True)
 def test_log_lines_try_the_shared_state_for_a_moment(world):
     """A log line cannot wait. Its fetch fails, and the log counts such calls."""
-    if world.haproxy or world.load != "lua-load":
+    if world.haproxy:
         pytest.skip("as above")
     with LogServer() as logs:
         world.serve(SLOW_FETCHES, f'log 127.0.0.1:{logs.port} local0\n    log-format "%[lua.quick] %HP"\n    http-request set-var(txn.slow) lua.slow if {{ path /slow }}\n    {RETURN}"done"')
