@@ -17,7 +17,7 @@ use weir_sync::{Counter, LazyBox, LazyPerWorker};
 use average::Averages;
 pub use average::{Phase, Phases};
 pub use latency::{LatencyHistograms, LatencyReading, PhaseDurations};
-use rate::SecondCounts;
+use rate::{SecondCounts, SecondsStart};
 pub use rows::{
     BackendCounter, CounterSet, FrontendCounter, FrontendRate, ListenerCounter, ProcessCounter, ProcessRate,
     ServerCounter,
@@ -40,6 +40,7 @@ pub type ProcessRates = ObjectCounters<ProcessCounter, { ProcessCounter::COUNT }
 pub struct ObjectCounters<C, const COUNTERS: usize, const RATES: usize> {
     workers: LazyPerWorker<WorkerBlock<COUNTERS, RATES>>,
     rate_maxima: [AtomicU32; RATES],
+    rate_starts: [SecondsStart; RATES],
     /// Latency measurements of servers that were deleted or cleared.
     absorbed: Mutex<Option<Box<LatencyReading>>>,
     counters: PhantomData<C>,
@@ -75,6 +76,7 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> ObjectCounters<C,
         Self {
             workers: LazyPerWorker::new(workers),
             rate_maxima: std::array::from_fn(|_| AtomicU32::new(0)),
+            rate_starts: std::array::from_fn(|_| SecondsStart::default()),
             absorbed: Mutex::default(),
             counters: PhantomData,
         }
@@ -131,17 +133,30 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> ObjectCounters<C,
     pub fn events(&self, worker: usize, rate: impl Into<usize>, count: u64, now_ms: u64) {
         let rate = rate.into();
         let counts = &self.block(worker).rates[rate];
-        if let Some(ended) = counts.ended_second(now_ms) {
+        if !counts.is_counting(self.rate_starts[rate].time(now_ms)) {
+            self.begin_second(counts, rate, now_ms);
+        }
+        counts.add(u32::try_from(count).unwrap_or(u32::MAX), self.rate_starts[rate].time(now_ms));
+    }
+
+    /// A worker counts its first event in a second.
+    #[cold]
+    fn begin_second(&self, counts: &SecondCounts, rate: usize, now_ms: u64) {
+        let start = &self.rate_starts[rate];
+        let time = start.time(now_ms);
+        if self.workers.iter().all(|block| block.rates[rate].rests(time)) {
+            start.begin(now_ms);
+        }
+        if let Some(ended) = counts.ended_second(start.time(now_ms)) {
             self.fold(rate, ended);
         }
-        counts.add(u32::try_from(count).unwrap_or(u32::MAX), now_ms);
     }
 
     /// Events in the second that ends now.
     #[must_use]
     pub fn rate(&self, rate: impl Into<usize>, now_ms: u64) -> u32 {
         let rate = rate.into();
-        rate::read(self.workers.iter().map(|block| &block.rates[rate]), now_ms)
+        rate::read(self.workers.iter().map(|block| &block.rates[rate]), self.rate_starts[rate].time(now_ms))
     }
 
     /// The most events in one second so far.
@@ -339,6 +354,24 @@ mod tests {
         assert_eq!(counters.sum(ServerCounter::BytesIn), 0);
     }
 
+    /// The times of HAProxy 3.2 for four connections.
+    #[test]
+    fn a_burst_counts_in_full_for_a_second_from_its_first_event_on() {
+        let counters = FrontendCounters::new(2);
+        let sessions = FrontendRate::Sessions;
+        for begin in [10_990, 20_100, 29_999, 40_000] {
+            for (worker, later) in [(0, 0), (1, 15), (0, 16), (1, 400)] {
+                counters.event(worker, sessions, begin + later);
+            }
+            let rates = [400, 999, 1_001, 1_251, 1_501, 1_751, 2_000]
+                .map(|later| counters.rate(sessions, begin + later));
+            assert_eq!(rates, [4, 4, 3, 2, 1, 0, 0], "{begin}");
+        }
+        // Without a rest, seconds follow one another.
+        (0..100).for_each(|at| counters.event(at % 2, sessions, 50_500 + 10 * at as u64));
+        assert_eq!([51_499, 51_600, 52_000].map(|at| counters.rate(sessions, at)), [100, 90, 50]);
+    }
+
     #[test]
     fn rates_and_rate_maxima_are_summed_over_all_workers() {
         let counters = FrontendCounters::new(2);
@@ -347,7 +380,7 @@ mod tests {
             counters.event(worker, sessions, 5_100);
         }
         assert_eq!(counters.rate(sessions, 5_200), 3);
-        assert_eq!(counters.rate(sessions, 6_500), 1);
+        assert_eq!(counters.rate(sessions, 6_600), 1);
         // Much later, only worker 0 counts. The overwritten counts were already included in the maximum.
         counters.event(0, sessions, 9_000);
         assert_eq!(counters.rate(sessions, 9_000), 1);
