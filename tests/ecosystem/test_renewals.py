@@ -24,7 +24,7 @@ global
 defaults
     mode http
     timeout connect 2s
-    timeout client 5s
+    timeout client 60s
     timeout server 5s
 frontend web
     bind 127.0.0.1:{port} ssl crt {folder}/certificates/
