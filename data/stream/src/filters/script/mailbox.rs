@@ -21,7 +21,7 @@ pub(super) enum FilterAsk {
 }
 
 /// The calls about a channel that do not come from its transfer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Analysis {
     #[default]
     Awaited,
@@ -138,7 +138,7 @@ impl FilterMailbox {
             FilterResult::Value(None) | FilterResult::Failed => {}
         }
         self.is_cut |= self.payload.end_change() == EndChange::Here;
-        let keeps = !self.payload.incoming().is_empty() || self.payload.end_change() == EndChange::Held;
+        let keeps = self.keeps();
         self.goes_on = !self.payload.incoming().is_empty() && self.payload.outgoing() > 0;
         if !keeps && self.saw_end {
             // There is nothing left to do.
@@ -149,6 +149,11 @@ impl FilterMailbox {
             true => Err(WaitsInVain),
             false => Ok(()),
         }
+    }
+
+    /// Whether the script keeps bytes, or the end behind them.
+    fn keeps(&self) -> bool {
+        !self.payload.incoming().is_empty() || self.payload.end_change() == EndChange::Held
     }
 
     /// Writes the bytes that passed. Returns whether there were any.
@@ -275,7 +280,7 @@ impl FilterMailbox {
             return true;
         }
         self.payload.note_end();
-        let keeps = !self.payload.incoming().is_empty() || self.payload.end_change() == EndChange::Held;
+        let keeps = self.keeps();
         // A message without a body is not shown, and the end of a connection only if bytes wait for it.
         let is_new = !self.saw_end && (keeps || self.http && self.replay.received > 0);
         if is_new || keeps && self.is_due(now) {
