@@ -63,15 +63,9 @@ impl FilterPhase {
 
     /// Makes a call about a channel to each filter, and waits for those that are held up.
     async fn analyze(&mut self, direction: MessageDirection, call: AnalysisCall) -> PhaseResult {
+        let side = side_of(direction);
         self.call_until_done(direction, move |stream| {
-            for at in 0.. {
-                let Some(filter) = script_filter(stream, at) else { break };
-                match filter.analyze(stream, side_of(direction), call) {
-                    Ok(CallProgress::Done) => {}
-                    other => return other,
-                }
-            }
-            Ok(CallProgress::Done)
+            call_each(stream, |filter, stream| filter.analyze(stream, side, call))
         })
         .await
     }
@@ -123,14 +117,8 @@ impl FilterPhase {
     }
 
     fn answer_all(&mut self, direction: MessageDirection) -> PhaseResult<CallProgress> {
-        for at in 0.. {
-            let Some(filter) = script_filter(&self.stream, at) else { break };
-            match filter.answer(&mut self.stream, side_of(direction))? {
-                CallProgress::Done => {}
-                other => return Ok(other),
-            }
-        }
-        Ok(CallProgress::Done)
+        let side = side_of(direction);
+        call_each(&mut self.stream, |filter, stream| filter.answer(stream, side))
     }
 
     /// Repeats `call` until it is done.
@@ -168,6 +156,21 @@ fn side_of(direction: MessageDirection) -> ScriptSide {
         MessageDirection::Request => ScriptSide::Request,
         MessageDirection::Response => ScriptSide::Response,
     }
+}
+
+/// Makes a call to each filter of a script, up to the first one that is not done.
+fn call_each(
+    stream: &mut Stream,
+    call: impl Fn(&ScriptedFilter, &mut Stream) -> PhaseResult<CallProgress>,
+) -> PhaseResult<CallProgress> {
+    for at in 0.. {
+        let Some(filter) = script_filter(stream, at) else { break };
+        match call(&filter, stream)? {
+            CallProgress::Done => {}
+            other => return Ok(other),
+        }
+    }
+    Ok(CallProgress::Done)
 }
 
 /// The stream's filter of a script at this position among them.
