@@ -81,7 +81,6 @@ pub struct FilterOutcome {
 #[derive(Debug)]
 pub struct FilterInstance {
     scripts: Arc<Scripts>,
-    id: FilterId,
     name: ScriptName,
     /// The function that calls callbacks.
     place: Place,
@@ -101,7 +100,6 @@ impl FilterInstance {
         let scripts = Arc::clone(scripts);
         Some(FilterInstance {
             scripts,
-            id,
             name,
             place,
             object: found.object,
@@ -109,11 +107,6 @@ impl FilterInstance {
             turn: None,
             state_wait: StateWait::default(),
         })
-    }
-
-    /// The number of the line.
-    pub fn id(&self) -> FilterId {
-        self.id
     }
 
     /// Makes the object of the stream (`new`). `None` while another thread has the state: the task is woken for its turn.
@@ -177,12 +170,12 @@ impl FilterInstance {
         read: impl FnOnce(&LuaCall<'_, World>) -> R,
     ) -> Option<Result<(R, Requests), LuaError>> {
         let _entry = Entry::new();
-        let Some(mut state) = self.scripts.hold_in_turn(self.place, &mut self.turn) else {
+        let bounds = self.scripts.bounds(self.place, None, false);
+        let Some(mut state) = self.scripts.cell(self.place).hold_in_turn(&mut self.turn, bounds) else {
             self.state_wait.begin();
             return None;
         };
         let waited_ns = self.state_wait.end();
-        let bounds = self.scripts.bounds(self.place, None, false);
         let (object, number) = (self.object, target.number());
         let classes = *state.host().classes();
         let message = state.host().filters.messages(side);
