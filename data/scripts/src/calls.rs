@@ -104,7 +104,8 @@ impl Scripts {
         let place = self.place(worker, kind, name)?;
         let mut wait = StateWait::default();
         wait.begin();
-        let Some(mut state) = self.cell(place).hold_soon(self.bounds(place, None, false)) else {
+        let bounds = self.bounds(place, None, false);
+        let Some(mut state) = self.cell(place).hold_soon(bounds) else {
             if let Some(message) = self.busy.note(&described(kind, Some(name))) {
                 self.report(Some(target), kind, &ScriptFailure { message });
             }
@@ -113,13 +114,8 @@ impl Scripts {
         let waited_ns = wait.end();
         let arguments = arguments(state.host());
         let measured = FunctionMeasurement::begin(&mut state, |state| state.place_of(place.function));
-        let called = state.call(
-            place.function,
-            Some(&mut *target),
-            self.bounds(place, None, false),
-            arguments,
-            |results| api::read_result(results),
-        );
+        let called = state
+            .call(place.function, Some(&mut *target), bounds, arguments, |results| api::read_result(results));
         if let Some(measured) = measured {
             measured.end(&state, self.costs(), (kind, Some(name)), waited_ns);
         }
