@@ -28,7 +28,7 @@ pub enum EventKind {
     Pattern(PatternEvent),
 }
 
-/// A set of types.
+/// A set of types: a bit for each position in the table of names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EventKinds(u32);
 
@@ -56,11 +56,17 @@ impl EventKind {
 }
 
 impl EventKinds {
+    /// The set of one type.
+    fn of(kind: EventKind) -> EventKinds {
+        let position = EventKind::NAMES.iter().position(|(_, known)| *known == kind);
+        EventKinds(position.map_or(0, |position| 1 << position))
+    }
+
     /// The types with a name, or of a family (`SERVER`, `PAT_REF`). `None` if the name is unknown.
     pub(crate) fn of_name(name: &[u8]) -> Option<EventKinds> {
         let bits = |is_one: &dyn Fn(&str) -> bool| {
-            let names = (0..).zip(EventKind::NAMES).filter(|(_, (known, _))| is_one(known));
-            names.fold(0, |bits, (place, _)| bits | 1 << place)
+            let names = EventKind::NAMES.iter().filter(|(known, _)| is_one(known));
+            names.fold(0, |bits, (_, kind)| bits | EventKinds::of(*kind).0)
         };
         let found = match name {
             b"SERVER" => bits(&|known| known.starts_with("SERVER_")),
@@ -78,8 +84,8 @@ impl EventKinds {
         self.0 == 0
     }
 
-    fn contains(self, kind: EventKind) -> bool {
-        EventKinds::of_name(kind.name().as_bytes()).is_some_and(|one| self.0 & one.0 != 0)
+    fn contains(self, others: EventKinds) -> bool {
+        self.0 & others.0 == others.0
     }
 }
 
@@ -203,7 +209,7 @@ impl Subscription {
         }
     }
 
-    fn wants(&self, subject: EventSubject, kind: EventKind) -> bool {
+    fn wants(&self, subject: EventSubject, kind: EventKinds) -> bool {
         let is_watched = match (self.subject, subject) {
             (EventSubject::Servers, EventSubject::Server(_)) => true,
             (own, other) => own == other,
@@ -307,6 +313,7 @@ impl Subscriptions {
 
     fn publish_to(&self, subject: EventSubject, kind: EventKind, data: Option<Arc<ServerEventData>>) {
         let event = QueuedEvent { kind, data, at_s: (weir_sched::wall_us() / 1_000_000) as i64 };
+        let kind = EventKinds::of(kind);
         let tasks: Vec<TaskKey> = {
             let all = lock(&self.all);
             let wanted = all.iter().filter(|subscription| subscription.wants(subject, kind));
@@ -355,12 +362,13 @@ mod tests {
 
     #[test]
     fn families_have_all_their_events() {
+        let has = |set: EventKinds, kind| set.contains(EventKinds::of(kind));
         let server = kinds(&["SERVER"]);
-        assert!(server.contains(EventKind::ServerCheck) && server.contains(EventKind::ServerAdd));
-        assert!(!server.contains(EventKind::Pattern(PatternEvent::Added)));
+        assert!(has(server, EventKind::ServerCheck) && has(server, EventKind::ServerAdd));
+        assert!(!has(server, EventKind::Pattern(PatternEvent::Added)));
         let patterns = kinds(&["PAT_REF"]);
-        assert!(patterns.contains(EventKind::Pattern(PatternEvent::Cleared)));
-        assert!(!patterns.contains(EventKind::ServerUp));
+        assert!(has(patterns, EventKind::Pattern(PatternEvent::Cleared)));
+        assert!(!has(patterns, EventKind::ServerUp));
         for unknown in ["", "SERVER_", "server_up", "PAT_REF_NONE"] {
             assert_eq!(EventKinds::of_name(unknown.as_bytes()), None, "{unknown}");
         }
