@@ -42,11 +42,8 @@ impl Stream {
                 if !applies.is_true() {
                     continue;
                 }
-                if proxy.used_userlists.in_actions {
-                    PooledFuture::new(passwords::verify_for_action(self, &rule.action)).await?;
-                }
-                if proxy.scripted.in_action(kind, position) {
-                    actions::reserve_scripts(self).await?;
+                if needs_preparation(&proxy, kind, position) {
+                    prepare_action(self, &proxy, &rule.action, kind, position).await?;
                 }
                 if self.response.early_hints.is_some()
                     && actions::arguments::<EarlyHint>(&rule.action).is_none()
@@ -119,6 +116,32 @@ impl Stream {
             let _ = hints.send(&mut self.client, &mut self.scratch, false);
         }
     }
+}
+
+/// Whether an action has to be prepared.
+#[inline]
+fn needs_preparation(proxy: &Proxy, kind: RulesetKind, position: u32) -> bool {
+    proxy.used_userlists.in_actions || proxy.scripted.in_action(kind, position)
+}
+
+/// Prepares an action of a rule that applies: verifies the passwords that it may need, and reserves the state of its scripts.
+#[cold]
+fn prepare_action<'s>(
+    stream: &'s mut Stream,
+    proxy: &'s Proxy,
+    action: &'s Action,
+    kind: RulesetKind,
+    position: u32,
+) -> PooledFuture<'s, PhaseResult> {
+    PooledFuture::new(async move {
+        if proxy.used_userlists.in_actions {
+            passwords::verify_for_action(stream, action).await?;
+        }
+        if proxy.scripted.in_action(kind, position) {
+            actions::reserve_scripts(stream).await?;
+        }
+        Ok(())
+    })
 }
 
 /// Gives the shared state of scripts back, behind a rule that reserved it.

@@ -10,9 +10,9 @@ use weir_mux::{FlowState, Message};
 use weir_net::{ConnectionFault, ReceiveOutcome, SendOutcome};
 use weir_sched::Tick;
 
-use super::{RulesetResult, key};
+use super::{RulesetResult, key, needs_preparation, prepare_action};
 use crate::actions::script::channel;
-use crate::actions::{self, ActionResult, Verdict};
+use crate::actions::{ActionResult, Verdict};
 use crate::clock;
 use crate::counters::CountedEvent;
 use crate::deadlines::{Waits, While};
@@ -63,13 +63,9 @@ impl InspectionPhase {
                         continue 'pass;
                     }
                     Truth::True => {
-                        if proxy.used_userlists.in_actions {
-                            PooledFuture::new(passwords::verify_for_action(&mut self.stream, &rule.action))
-                                .await?;
-                        }
                         let at = position as u32;
-                        if proxy.scripted.in_action(kind, at) {
-                            actions::reserve_scripts(&mut self.stream).await?;
+                        if needs_preparation(&proxy, kind, at) {
+                            prepare_action(&mut self.stream, &proxy, &rule.action, kind, at).await?;
                         }
                         let verdict = match self.stream.act(&rule.action, key(side, kind, at), kind, &proxy) {
                             ActionResult::Done(verdict) => verdict,
@@ -385,13 +381,9 @@ impl InspectionPhase {
                         continue 'pass;
                     }
                     Truth::True => {
-                        if backend.used_userlists.in_actions {
-                            PooledFuture::new(passwords::verify_for_action(&mut self.stream, &rule.action))
-                                .await?;
-                        }
                         let (side, at) = (ProxySide::Backend, position as u32);
-                        if backend.scripted.in_action(kind, at) {
-                            actions::reserve_scripts(&mut self.stream).await?;
+                        if needs_preparation(&backend, kind, at) {
+                            prepare_action(&mut self.stream, &backend, &rule.action, kind, at).await?;
                         }
                         let verdict = match self.stream.act(&rule.action, key(side, kind, at), kind, &backend)
                         {
