@@ -52,19 +52,25 @@ async fn expect(peer: &SimulatedPeer, expected: &str) {
     assert_eq!(came, expected);
 }
 
+/// A client of a request that expects `100 Continue`, once it has received that.
+async fn continued(stage: &Stage) -> SimulatedPeer {
+    let client = stage.client();
+    client
+        .send(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\nexpect: 100-continue\r\n\r\n")
+        .await
+        .unwrap();
+    let began = now();
+    expect(&client, "HTTP/1.1 100 Continue\r\n\r\n").await;
+    assert!(now().since(began) < 1000, "it waits for nothing else");
+    client
+}
+
 /// A `100 Continue` that does not fit the client's window is sent when there is room, while the proxy waits for the body.
 #[test]
 fn a_100_continue_is_sent_in_parts_to_a_narrow_client_window() {
     let narrow = Conditions { window: 16, ..Conditions::CALM };
     case(narrow, " option http-buffer-request", |stage| async move {
-        let client = stage.client();
-        client
-            .send(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\nexpect: 100-continue\r\n\r\n")
-            .await
-            .unwrap();
-        let began = now();
-        expect(&client, "HTTP/1.1 100 Continue\r\n\r\n").await;
-        assert!(now().since(began) < 1000, "it waits for nothing else");
+        let client = continued(&stage).await;
         stage.client_ends(&client);
     });
 }
@@ -74,14 +80,7 @@ fn a_100_continue_is_sent_in_parts_to_a_narrow_client_window() {
 fn a_100_continue_of_a_service_is_sent_in_parts_to_a_narrow_client_window() {
     let narrow = Conditions { window: 16, ..Conditions::CALM };
     case(narrow, SERVICE, |stage| async move {
-        let client = stage.client();
-        client
-            .send(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\nexpect: 100-continue\r\n\r\n")
-            .await
-            .unwrap();
-        let began = now();
-        expect(&client, "HTTP/1.1 100 Continue\r\n\r\n").await;
-        assert!(now().since(began) < 1000, "it waits for nothing else");
+        let client = continued(&stage).await;
         client.send(b"x").await.unwrap();
         expect(&client, "HTTP/1.1 200 OK\r\n").await;
         stage.client_ends(&client);
