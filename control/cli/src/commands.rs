@@ -35,6 +35,7 @@ use std::sync::OnceLock;
 use weir_events::WallTime;
 
 use crate::command::{Command, CommandContext, EXPERIMENTAL, EXPERT, MASTER, WORKER};
+use crate::help::HelpScope;
 use crate::modes::SessionModes;
 use crate::outcome::{CommandOutcome, WaitCondition};
 use crate::target::{BackendKey, CommandTarget, FrontendKey, ScriptCommandView, ServerKey};
@@ -109,12 +110,12 @@ pub fn is_command(words: &[String]) -> bool {
 /// The output of `help` on a side: the commands that begin with these words, those of `scripts` among them. If none does, similar commands,
 /// or all.
 pub fn help(words: &[String], scripts: &[ScriptCommandView], side: u8, modes: &SessionModes) -> String {
-    crate::help::help(sorted(), scripts, words, side, modes)
+    HelpScope { all: sorted(), scripts, side, modes }.help(words)
 }
 
 /// The answer to an unknown command on a side.
 pub fn unknown(words: &[String], scripts: &[ScriptCommandView], side: u8, modes: &SessionModes) -> String {
-    crate::help::unknown(sorted(), scripts, words, side, modes)
+    HelpScope { all: sorted(), scripts, side, modes }.unknown(words)
 }
 
 /// The list of all commands, for `-dKcli`.

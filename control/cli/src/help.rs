@@ -15,6 +15,54 @@ const MOST_TYPOS: usize = 2;
 /// The column of the descriptions.
 const SYNTAX_WIDTH: usize = 40;
 
+/// The rows and the commands of scripts, for a session on a side. It may not see all of them.
+pub(crate) struct HelpScope<'a> {
+    pub all: &'a [&'a Command],
+    pub scripts: &'a [ScriptCommandView],
+    pub side: u8,
+    pub modes: &'a SessionModes,
+}
+
+impl HelpScope<'_> {
+    /// The response to an unknown command.
+    pub(crate) fn unknown(&self, words: &[String]) -> String {
+        let title = match words.first() {
+            None => "Unknown command. Please enter one of the following commands only:".to_owned(),
+            Some(first) => {
+                format!("Unknown command: '{first}', but maybe one of the following ones is a better match:")
+            }
+        };
+        self.list(&title, words)
+    }
+
+    /// The output of `help`: the commands that begin with these words. If none does, similar commands, or all.
+    pub(crate) fn help(&self, words: &[String]) -> String {
+        self.list("The following commands are valid at this level:", words)
+    }
+
+    fn list(&self, title: &str, words: &[String]) -> String {
+        let mut text = format!("{title}\n");
+        let rows = self.all.iter().copied().filter(|command| self.offers(command));
+        let scripts = self.scripts.iter().map(HelpEntry::of_script);
+        let mut offered: Vec<HelpEntry<'_>> = rows.map(HelpEntry::of_command).chain(scripts).collect();
+        offered.sort_by_key(|entry| entry.name);
+        matching(&offered, words).iter().for_each(|entry| entry.write(&mut text));
+        let last = self.all.iter().copied().filter(|command| is_last(command));
+        last.map(HelpEntry::of_command).for_each(|entry| entry.write(&mut text));
+        text
+    }
+
+    fn offers(&self, command: &Command) -> bool {
+        let hidden = command.run.is_none()
+            || command.flags & self.side == 0
+            || command.flags & HIDDEN != 0
+            || (command.flags & SERVING != 0 && self.side & MASTER != 0)
+            || (command.flags & EXPERT != 0 && !self.modes.expert)
+            || (command.flags & EXPERIMENTAL != 0 && !self.modes.experimental);
+        !hidden && !is_last(command)
+    }
+}
+
 /// A command as `help` lists it.
 #[derive(Clone, Copy)]
 struct HelpEntry<'a> {
@@ -49,66 +97,9 @@ impl<'a> HelpEntry<'a> {
     }
 }
 
-/// The response to an unknown command on a side.
-pub(crate) fn unknown(
-    all: &[&Command],
-    scripts: &[ScriptCommandView],
-    words: &[String],
-    side: u8,
-    modes: &SessionModes,
-) -> String {
-    let title = match words.first() {
-        None => "Unknown command. Please enter one of the following commands only:".to_owned(),
-        Some(first) => {
-            format!("Unknown command: '{first}', but maybe one of the following ones is a better match:")
-        }
-    };
-    list(all, scripts, &title, words, side, modes)
-}
-
-/// The output of `help` on a side: the commands that begin with these words. If none does, similar commands, or all.
-pub(crate) fn help(
-    all: &[&Command],
-    scripts: &[ScriptCommandView],
-    words: &[String],
-    side: u8,
-    modes: &SessionModes,
-) -> String {
-    list(all, scripts, "The following commands are valid at this level:", words, side, modes)
-}
-
-fn list(
-    all: &[&Command],
-    scripts: &[ScriptCommandView],
-    title: &str,
-    words: &[String],
-    side: u8,
-    modes: &SessionModes,
-) -> String {
-    let mut text = format!("{title}\n");
-    let rows = all.iter().copied().filter(|command| is_offered(command, side, modes));
-    let mut offered: Vec<HelpEntry<'_>> =
-        rows.map(HelpEntry::of_command).chain(scripts.iter().map(HelpEntry::of_script)).collect();
-    offered.sort_by_key(|entry| entry.name);
-    matching(&offered, words).iter().for_each(|entry| entry.write(&mut text));
-    let last = all.iter().copied().filter(|command| is_last(command));
-    last.map(HelpEntry::of_command).for_each(|entry| entry.write(&mut text));
-    text
-}
-
 /// Whether a command is one of the three listed last.
 fn is_last(command: &Command) -> bool {
     matches!(command.name, "help" | "prompt" | "quit")
-}
-
-fn is_offered(command: &Command, side: u8, modes: &SessionModes) -> bool {
-    let hidden = command.run.is_none()
-        || command.flags & side == 0
-        || command.flags & HIDDEN != 0
-        || (command.flags & SERVING != 0 && side & MASTER != 0)
-        || (command.flags & EXPERT != 0 && !modes.expert)
-        || (command.flags & EXPERIMENTAL != 0 && !modes.experimental);
-    !hidden && !is_last(command)
 }
 
 fn matching<'a>(offered: &[HelpEntry<'a>], words: &[String]) -> Vec<HelpEntry<'a>> {
