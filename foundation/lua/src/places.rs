@@ -1,6 +1,6 @@
 //! Places in scripts, as `file:line`. They are read without an allocation of Lua, so hooks and functions in C may do it.
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 use std::mem::MaybeUninit;
 
 use mlua_sys as ffi;
@@ -9,12 +9,13 @@ use crate::raw::RawState;
 
 /// The place of the innermost call of a script. `None` outside of scripts.
 pub(crate) fn running_place(raw: RawState) -> Option<String> {
-    (0..MOST_LEVELS).map_while(|level| call_at(raw, level)).find_map(|call| place(&call, call.currentline))
+    let mut calls = (0..MOST_LEVELS).map_while(|level| call_at(raw, level, CallFacts::Place));
+    calls.find_map(|call| place(&call, call.currentline))
 }
 
 /// The place of the function that a coroutine began with. `None` if it has not begun, or with a function in C.
 pub(crate) fn outermost_place(raw: RawState) -> Option<String> {
-    let call = (0..MOST_LEVELS).map_while(|level| call_at(raw, level)).last()?;
+    let call = (0..MOST_LEVELS).map_while(|level| call_at(raw, level, CallFacts::Place)).last()?;
     place(&call, call.linedefined)
 }
 
@@ -33,15 +34,34 @@ pub(crate) fn function_place(raw: RawState, index: c_int) -> Option<String> {
     place(&record, record.linedefined)
 }
 
+/// The facts that a record of a call has.
+#[derive(Clone, Copy)]
+pub(crate) enum CallFacts {
+    /// The source and the line.
+    Place,
+    /// Also the name of the function, and whether it replaced its caller.
+    All,
+}
+
+impl CallFacts {
+    /// The options of `lua_getinfo`. None of them pushes or pops a value.
+    fn options(self) -> &'static CStr {
+        match self {
+            CallFacts::Place => c"Sl",
+            CallFacts::All => c"Slnt",
+        }
+    }
+}
+
 /// The call at a level, 0 for the innermost one. `None` if there are fewer.
-fn call_at(raw: RawState, level: c_int) -> Option<ffi::lua_Debug> {
+pub(crate) fn call_at(raw: RawState, level: c_int, facts: CallFacts) -> Option<ffi::lua_Debug> {
     let mut record = MaybeUninit::<ffi::lua_Debug>::zeroed();
     // SAFETY: any level is allowed.
     if unsafe { ffi::lua_getstack(raw.pointer(), level, record.as_mut_ptr()) } == 0 {
         return None;
     }
-    // SAFETY: `lua_getstack` filled the record. These options push nothing.
-    unsafe { ffi::lua_getinfo(raw.pointer(), c"Sl".as_ptr(), record.as_mut_ptr()) };
+    // SAFETY: `lua_getstack` filled the record. The options leave the stack unchanged.
+    unsafe { ffi::lua_getinfo(raw.pointer(), facts.options().as_ptr(), record.as_mut_ptr()) };
     // SAFETY: integers and pointers may be zero.
     Some(unsafe { record.assume_init() })
 }

@@ -3,10 +3,10 @@
 
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt::{self, Write};
-use std::mem::MaybeUninit;
 
 use mlua_sys as ffi;
 
+use crate::places::{CallFacts, call_at};
 use crate::raw::RawState;
 
 /// Pushes `message` with the traceback of a coroutine.
@@ -19,7 +19,7 @@ pub(crate) fn push(to: RawState, of: RawState, message: &CStr, level: c_int) {
 
 /// Whether a stack is too deep for the traceback of the library.
 pub(crate) fn is_deep(of: RawState) -> bool {
-    level_of(of, DEEP).is_some()
+    call_at(of, DEEP, CallFacts::Place).is_some()
 }
 
 /// Pushes `message` with the innermost levels of a deep stack. The text is in a buffer of fixed size: an error of Lua skips destructors.
@@ -28,25 +28,12 @@ pub(crate) fn push_deep(to: RawState, of: RawState, message: &[u8], level: c_int
     text.add(message);
     text.add(if message.is_empty() { b"stack traceback:" } else { b"\nstack traceback:" });
     for level in level..level.saturating_add(SHOWN) {
-        let Some(record) = level_of(of, level) else { break };
+        let Some(record) = call_at(of, level, CallFacts::All) else { break };
         // Writing to the buffer does not fail.
         let _ = write_level(&mut text, &record);
     }
     text.add(b"\n\t...\t(skipping the other levels)");
     to.push_bytes(&text.bytes[..text.length]);
-}
-
-/// The call at a level. `None` if there are fewer.
-fn level_of(of: RawState, level: c_int) -> Option<ffi::lua_Debug> {
-    let mut record = MaybeUninit::<ffi::lua_Debug>::zeroed();
-    // SAFETY: any level is allowed.
-    if unsafe { ffi::lua_getstack(of.pointer(), level, record.as_mut_ptr()) } == 0 {
-        return None;
-    }
-    // SAFETY: `lua_getstack` filled the record. These options push nothing.
-    unsafe { ffi::lua_getinfo(of.pointer(), c"Slnt".as_ptr(), record.as_mut_ptr()) };
-    // SAFETY: integers and pointers may be zero.
-    Some(unsafe { record.assume_init() })
 }
 
 /// A line in the form of `luaL_traceback`.
