@@ -9,6 +9,7 @@ mod delimited;
 mod discarded;
 mod duplicates;
 mod entries;
+mod entry;
 mod file;
 mod index;
 mod net;
@@ -21,14 +22,16 @@ mod set;
 mod store;
 #[cfg(test)]
 mod tests;
+mod uses;
 mod watcher;
 
 pub use cache::{MAX_CACHE_SIZE, set_cache_size};
 pub use discarded::{any_discarded, free_some};
+pub use entry::{PatternEntry, counts};
 pub use file::{FileEntry, acl_entries, map_entries};
 pub use index::{PatternIndex, PatternMatch};
 pub use parsed::AddressInNetwork;
-pub use set::{LookupReport, PatternEntry, PatternSet, Selector, SetError, ValueCheck, counts, take_untidy};
+pub use set::{LookupReport, PatternSet, Selector, SetError, ValueCheck, take_untidy};
 pub use store::PatternStore;
 pub use watcher::{PatternEvent, PatternWatcher};
 

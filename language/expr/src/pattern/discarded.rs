@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::entries::EntryList;
+use super::entry::PatternEntry;
 use super::parsed::ComparablePattern;
 use super::segment::Segment;
-use super::set::PatternEntry;
 
 /// A list to free.
 enum Garbage {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::set::PatternEntry;
+use super::entry::PatternEntry;
 
 /// A list of entries. New entries are appended.
 #[derive(Debug, Default)]

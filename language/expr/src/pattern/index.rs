@@ -13,9 +13,10 @@ use weir_fingerprint::{Canonical, FormEncoder};
 
 use super::MatchMethod;
 use super::discarded::discard_published;
+use super::entry::{PatternEntry, encode_entries};
 use super::regex::Regex;
 use super::segment::{Hit, Segment, SegmentItem};
-use super::set::{PatternEntry, SetName, encode_entries};
+use super::set::SetName;
 use crate::location::Location;
 use crate::sample::Value;
 

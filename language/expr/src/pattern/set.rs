@@ -2,97 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arc_swap::ArcSwapOption;
 use weir_fingerprint::{Canonical, FormEncoder};
 
 use super::MatchMethod;
 use super::discarded::{SMALL, discard_entries, discard_published};
 use super::entries::EntryList;
+use super::entry::{PatternEntry, encode_entries};
 use super::file::FileEntry;
 use super::index::PatternIndex;
 use super::segment::{Segment, SegmentItem};
+use super::uses::{SetUses, User, push_first};
 use super::watcher::{PatternEvent, PatternWatcher, WatcherCell};
 use crate::location::Location;
 use crate::sample::Value;
-
-/// One entry: a pattern, and a value if the set is a map.
-#[derive(Debug)]
-pub struct PatternEntry {
-    id: u64,
-    /// The line in the file. 0 without a file.
-    line: u32,
-    /// The length of the pattern at the beginning of `text`.
-    pattern_length: u32,
-    /// The pattern, followed by the initial value.
-    text: Box<[u8]>,
-    /// The value that a runtime API command or a rule set later.
-    newer_value: ArcSwapOption<Box<[u8]>>,
-    has_value: bool,
-    dead: AtomicBool,
-}
-
-impl PatternEntry {
-    /// One allocation for the entry and one for its text: a list may have millions of entries.
-    fn new(line: usize, pattern: &[u8], value: Option<&[u8]>) -> Arc<PatternEntry> {
-        // The runtime API shows identifiers. They are never reused.
-        Arc::new(PatternEntry {
-            id: ADDED.fetch_add(1, Ordering::Relaxed) + 1,
-            line: u32::try_from(line).unwrap_or(u32::MAX),
-            pattern_length: pattern.len() as u32,
-            text: [pattern, value.unwrap_or_default()].concat().into(),
-            newer_value: ArcSwapOption::empty(),
-            has_value: value.is_some(),
-            dead: AtomicBool::new(false),
-        })
-    }
-
-    /// The entry's identifier in the runtime API (`#0x...`).
-    pub fn id(&self) -> u64 {
-        self.id
-    }
-
-    /// The pattern as written.
-    pub fn pattern(&self) -> &[u8] {
-        &self.text[..self.pattern_length as usize]
-    }
-
-    /// Passes the value to `then`. None if the set is not a map.
-    pub fn with_value<R>(&self, then: impl FnOnce(&[u8]) -> R) -> Option<R> {
-        let newer = self.newer_value.load();
-        let first = &self.text[self.pattern_length as usize..];
-        self.has_value.then(|| then(newer.as_ref().map_or(first, |value| value)))
-    }
-
-    /// A copy of the value.
-    pub fn value(&self) -> Option<Vec<u8>> {
-        self.with_value(<[u8]>::to_vec)
-    }
-
-    fn located(&self, message: String) -> String {
-        if self.line == 0 { message } else { format!("{message} at line {}", self.line) }
-    }
-
-    pub(super) fn is_alive(&self) -> bool {
-        !self.dead.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for PatternEntry {
-    fn drop(&mut self) {
-        FREED.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// The number of entries created by the process so far, and the number of freed ones.
-pub fn counts() -> (u64, u64) {
-    (ADDED.load(Ordering::Relaxed), FREED.load(Ordering::Relaxed))
-}
-
-static ADDED: AtomicU64 = AtomicU64::new(0);
-static FREED: AtomicU64 = AtomicU64::new(0);
 
 /// The entries that a command selects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -187,59 +112,9 @@ impl Canonical for PatternSet {
     }
 }
 
-/// Encodes entries. With values, the first matching entry wins, so the order is part of the form, unless keys are compared as a whole.
-/// Without values, the entries are a set.
-pub(super) fn encode_entries<'e>(
-    entries: impl Iterator<Item = &'e Arc<PatternEntry>>,
-    is_by_key: bool,
-    out: &mut FormEncoder<'_>,
-) {
-    let mut entries = Vec::from_iter(entries.filter(|entry| entry.is_alive()));
-    let has_values = entries.iter().any(|entry| entry.has_value);
-    if is_by_key || !has_values {
-        entries.sort_by(|a, b| a.pattern().cmp(b.pattern()));
-        // Of equal keys, the first one wins.
-        entries.dedup_by(|later, first| later.pattern() == first.pattern());
-    }
-    out.count(entries.len());
-    for entry in entries {
-        out.bytes(entry.pattern());
-        entry.has_value.encode(out);
-        entry.with_value(|value| out.bytes(value));
-    }
-}
-
-/// A use of a set, with its location.
-#[derive(Debug)]
-struct Use {
-    by: User,
-    at: Location,
-}
-
-#[derive(Debug)]
-enum User {
-    /// An ACL test by this keyword, with its words as patterns.
-    Words(Box<str>),
-    /// An ACL test with entries from a file.
-    AclOfFile,
-    Map,
-}
-
-impl fmt::Display for Use {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Location { file, line } = &self.at;
-        match &self.by {
-            User::Words(keyword) => write!(formatter, "acl '{keyword}' file '{file}' line {line}"),
-            User::AclOfFile => write!(formatter, "by acl at file '{file}' line {line}"),
-            User::Map => write!(formatter, "by map at file '{file}' line {line}"),
-        }
-    }
-}
-
 #[derive(Debug, Default)]
 struct SetState {
-    uses: Vec<Use>,
-    in_acls: bool,
+    uses: SetUses,
     entries: EntryList,
     dead: usize,
     /// The number of times that all entries were replaced.
@@ -322,29 +197,27 @@ impl PatternSet {
 
     /// Records a use of the set in an ACL test: its words or its file.
     pub(crate) fn used_by_acl(&self, keyword: &str, at: &Location) {
-        let mut state = self.lock();
-        state.in_acls = true;
         let by = match (self.name(), self.has_values) {
             (None, _) => User::Words(keyword.into()),
             (Some(_), true) => User::Map,
             (Some(_), false) => User::AclOfFile,
         };
-        state.note_use(by, at);
+        self.lock().uses.add_acl(by, at);
     }
 
     /// Records a use of the set in a map converter.
     pub fn used_by_map(&self, at: &Location) {
-        self.lock().note_use(User::Map, at);
+        self.lock().uses.add(User::Map, at);
     }
 
     /// Whether an ACL uses the set, so that `show acl` lists it.
     pub fn is_used_by_acls(&self) -> bool {
-        self.lock().in_acls
+        self.lock().uses.has_acls()
     }
 
     /// The origin of the set and its uses, for `show acl` and `show map`.
     pub fn description(&self) -> String {
-        let uses = self.lock().uses.iter().map(Use::to_string).collect::<Vec<_>>().join(", ");
+        let uses = self.lock().uses.to_string();
         match self.name() {
             Some(name) => format!("pattern loaded from file '{name}' used {uses}"),
             None => uses,
@@ -522,7 +395,7 @@ impl PatternSet {
         state.outputs.iter().try_for_each(|check| check(value)).map_err(SetError::Pattern)?;
         let selected = state.select_in(version, selector)?;
         for entry in &selected {
-            entry.newer_value.store(Some(Arc::new(value.into())));
+            entry.set_value(value);
         }
         let is_current = version.is_none_or(|version| version == state.version);
         drop(state);
@@ -560,9 +433,7 @@ impl PatternSet {
         if selected.is_empty() {
             return Err(SetError::NotFound);
         }
-        for entry in &selected {
-            entry.dead.store(true, Ordering::Relaxed);
-        }
+        selected.iter().for_each(|entry| entry.delete());
         if let Some(prepared) = state.prepared_mut(version)? {
             prepared.dead += selected.len();
             return Ok(selected.len());
@@ -612,7 +483,7 @@ impl PatternSet {
             let state = self.lock();
             let before = items.len();
             items.extend(state.entries.after(last).take(SMALL).cloned().map(SegmentItem::of_text));
-            last = items.last().map_or(0, |item: &SegmentItem| item.entry.id);
+            last = items.last().map_or(0, |item: &SegmentItem| item.entry.id());
             if state.generation != generation || items.len() == before {
                 break;
             }
@@ -719,10 +590,6 @@ impl PendingVersion {
 }
 
 impl SetState {
-    fn note_use(&mut self, by: User, at: &Location) {
-        push_first(&mut self.uses, Use { by, at: at.clone() });
-    }
-
     /// Replaces the current entries.
     fn put(&mut self, other: PendingVersion) {
         let PendingVersion { entries, dead, mut segments } = other;
@@ -814,14 +681,6 @@ impl SetState {
         let same = |entry: &&Arc<PatternEntry>| entry.pattern() == pattern && entry.is_alive();
         self.entries.iter().filter(same).cloned().collect()
     }
-}
-
-/// Appends to a list that usually has one element: a configuration may have many thousands of anonymous tests.
-fn push_first<T>(list: &mut Vec<T>, element: T) {
-    if list.is_empty() {
-        list.reserve_exact(1);
-    }
-    list.push(element);
 }
 
 /// Whether changes deferred work to [`PatternSet::tidy`] since the last call.
