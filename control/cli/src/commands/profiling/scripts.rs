@@ -14,9 +14,9 @@ pub(super) fn write(profile: &ScriptProfile, view: View, text: &mut String) {
         for line in sorted(lines, view.order).into_iter().take(view.lines) {
             let cells = cells(line);
             let place = if line.place.is_empty() { "-" } else { &line.place };
-            // A long name takes space from the count, so that the columns stay aligned.
-            let width = NAME_AND_CALLS.saturating_sub(line.name.len());
-            let _ = writeln!(text, "  {}{:>width$}{cells} <- {place}", line.name, line.calls);
+            // A long name takes space from the count, so that the columns stay aligned. One space separates them in any case.
+            let width = NAME_AND_CALLS.saturating_sub(line.name.chars().count() + 1);
+            let _ = writeln!(text, "  {} {:>width$}{cells} <- {place}", line.name, line.calls);
         }
     };
     let columns = "function                      calls   cpu_tot   cpu_avg   lkw_avg alloc_tot";
@@ -79,6 +79,19 @@ mod tests {
         let mut text = String::new();
         write(profile, View::parse(&words).expect("known words"), &mut text);
         assert_eq!(text, expected, "{words:?}");
+    }
+
+    #[test]
+    fn long_names_are_separated_from_their_counts() {
+        let name = |length| format!("cli '<{}>'", "x".repeat(length));
+        let line = |length| line(&name(length), "a.lua:1", 12, 0);
+        let functions = vec![line(24), line(25), line(40)];
+        let profile = ScriptProfile { functions, ..ScriptProfile::default() };
+        let mut text = String::new();
+        write(&profile, View::parse(&["bytime".to_owned()]).expect("a known word"), &mut text);
+        let shown: Vec<&str> =
+            text.lines().skip(2).filter_map(|line| line.split_once(" 12 ")).map(|(name, _)| name).collect();
+        assert_eq!(shown, [24, 25, 40].map(|length| format!("  {}", name(length))), "{text}");
     }
 
     #[test]
