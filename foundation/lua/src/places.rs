@@ -13,10 +13,30 @@ pub(crate) fn running_place(raw: RawState) -> Option<String> {
     calls.find_map(|call| place(&call, call.currentline))
 }
 
-/// The place of the function that a coroutine began with. `None` if it has not begun, or with a function in C.
+/// The place of the function that a coroutine began with. `None` if it has not begun, or with a function in C, and for a stack of more than
+/// [`DEEPEST`] levels.
 pub(crate) fn outermost_place(raw: RawState) -> Option<String> {
-    let call = (0..MOST_LEVELS).map_while(|level| call_at(raw, level, CallFacts::Place)).last()?;
+    let call = call_at(raw, depth(raw)?.checked_sub(1)?, CallFacts::Place)?;
     place(&call, call.linedefined)
+}
+
+/// The number of levels of calls. `None` for more than [`DEEPEST`]. Lua walks to a level from the innermost one, so the levels are halved, not
+/// tried one after the other.
+fn depth(raw: RawState) -> Option<c_int> {
+    let has = |level| call_at(raw, level, CallFacts::Place).is_some();
+    let mut end = 1;
+    while has(end) {
+        if end >= DEEPEST {
+            return None;
+        }
+        end *= 2;
+    }
+    let mut begin = 0;
+    while begin < end {
+        let middle = (begin + end) / 2;
+        if has(middle) { begin = middle + 1 } else { end = middle }
+    }
+    Some(begin)
 }
 
 /// The place of the function at an index.
@@ -78,5 +98,7 @@ fn place(record: &ffi::lua_Debug, line: c_int) -> Option<String> {
     Some(format!("{}:{line}", String::from_utf8_lossy(file)))
 }
 
-/// The number of levels of calls that are read.
+/// The number of levels that are searched for a call of a script.
 const MOST_LEVELS: c_int = 200;
+/// The levels of a stack with a known beginning: Lua walks over them in less than a millisecond.
+const DEEPEST: c_int = 16_384;

@@ -226,6 +226,21 @@ fn coroutines_wait_for_their_driver() {
 }
 
 #[test]
+fn the_place_of_a_run_is_that_of_its_first_function() {
+    let mut state = state();
+    for levels in [0, 1, 2, 30, 61, 62, 63, 200, 1_000] {
+        let down =
+            "local function down(left) if left > 0 then down(left - 1) else sleep(1) end return left end";
+        let function = function(&mut state, &format!("\n{down}\ndown({levels})"));
+        let mut coroutine = state.begin(function, |_| {});
+        assert_eq!(state.place_of_run(&coroutine).as_deref(), Some("test:0"), "{levels}");
+        assert_eq!(state.resume(&mut coroutine, None, BOUNDS), Resumed::Waits(1));
+        assert_eq!(state.place_of_run(&coroutine).as_deref(), Some("test:0"), "{levels}");
+        state.end(coroutine, BOUNDS);
+    }
+}
+
+#[test]
 fn coroutines_wait_at_the_same_time() {
     let mut state = state();
     let function =
