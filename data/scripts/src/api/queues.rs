@@ -40,11 +40,12 @@ fn push(call: &ApiCall<'_>) -> ApiResult {
     if call.count() != 2 || call.kind(2) == LuaKind::Nil {
         return Err(Misuse::text("unexpected argument"));
     }
-    call.numbers(1).set_second(added + 1);
     call.push_value(1);
     call.push_value(2);
     call.set_index(added + 1);
     call.pop(1);
+    // Without memory for the item, the call ends above. Then the queue must not count it.
+    call.numbers(1).set_second(added + 1);
     if let Some(number) = waiters_of(call) {
         call.host().alarms.borrow_mut().ring(number);
     }
