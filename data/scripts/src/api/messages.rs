@@ -8,7 +8,7 @@ use super::{ApiCall, ApiMember, ApiResult, expect_count, on_stream};
 use crate::channel::ReadUnit;
 use crate::filter_turn::{FilterTurn, NewLength};
 use crate::message::ScriptSide;
-use crate::target::RequestLinePart;
+use crate::target::{RequestLinePart, ScriptTarget};
 
 pub(super) const METHODS: &[ApiMember] = &[
     ("add_header", |call| http::edit_field(call, Heads::Message, http::ADD, "add_header")),
@@ -110,25 +110,28 @@ fn set_status(call: &ApiCall<'_>) -> ApiResult {
 
 /// `message:may_recv()`: whether more of the message may arrive.
 fn may_receive(call: &ApiCall<'_>) -> ApiResult {
-    expect_count(call, 1..=1, "may_recv")?;
-    let message = ChannelObject::of_message(call, 1)?;
-    let may_receive = on_stream(call, message.number, |target, _| {
-        Ok(target.channel(message.side).may_receive && !target.is_complete(message.side))
-    })?;
-    call.push_boolean(may_receive);
-    call.results(1)
+    push_fact(call, "may_recv", |target, side| target.channel(side).may_receive && !target.is_complete(side))
 }
 
 /// `message:eom()`.
 fn ends(call: &ApiCall<'_>) -> ApiResult {
-    expect_count(call, 1..=1, "eom")?;
-    let message = ChannelObject::of_message(call, 1)?;
-    let ends = on_stream(call, message.number, |target, _| {
-        let of_payload = target.filter_turn().and_then(|turn| turn.payload_of(message.side));
+    push_fact(call, "eom", |target, side| {
+        let of_payload = target.filter_turn().and_then(|turn| turn.payload_of(side));
         let of_payload = of_payload.map(|payload| payload.has_end());
-        Ok(of_payload.unwrap_or_else(|| target.is_complete(message.side)))
-    })?;
-    call.push_boolean(ends);
+        of_payload.unwrap_or_else(|| target.is_complete(side))
+    })
+}
+
+/// Returns a fact about the message of a stream.
+fn push_fact(
+    call: &ApiCall<'_>,
+    name: &str,
+    fact: impl FnOnce(&mut dyn ScriptTarget, ScriptSide) -> bool,
+) -> ApiResult {
+    expect_count(call, 1..=1, name)?;
+    let message = ChannelObject::of_message(call, 1)?;
+    let is_true = on_stream(call, message.number, |target, _| Ok(fact(target, message.side)))?;
+    call.push_boolean(is_true);
     call.results(1)
 }
 
