@@ -156,8 +156,8 @@ pub(super) const YIELD: Waits = Waits {
 
 impl ScriptTarget for Stream {
     fn number(&self) -> i64 {
-        // Serial numbers are those of a worker.
-        ((weir_sched::worker_index() as i64) << 48) | (self.serial & 0xffff_ffff_ffff) as i64
+        // Serial numbers are unique in the process, also beside those of commands.
+        self.serial as i64
     }
 
     fn context(&mut self) -> &mut dyn Context {
