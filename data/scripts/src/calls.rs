@@ -43,6 +43,13 @@ impl Scripts {
         false
     }
 
+    /// Whether a worker calls one of these fetches and converters in the shared state. Names of its own state have precedence.
+    pub fn uses_shared_state(&self, worker: usize, names: &[ScriptName]) -> bool {
+        let is_shared = |kind, name| self.place(worker, kind, name).is_some_and(|place| place.own.is_none());
+        let mut names = names.iter();
+        names.any(|name| is_shared(FunctionKind::Fetch, *name) || is_shared(FunctionKind::Converter, *name))
+    }
+
     /// Prepares a worker: its table of sockets, and the tasks that scripts registered before it ran.
     pub fn begin(self: &Arc<Self>, worker: usize) {
         sockets::start(worker);

@@ -74,7 +74,7 @@ impl Stream {
         kind: RulesetKind,
         proxy: &'s Proxy,
     ) -> ActionResult<'s> {
-        let is_scripted = proxy.scripted.in_action(kind, key.position);
+        let is_scripted = !proxy.scripted.in_action(kind, key.position).is_empty();
         let begun = actions::run(action, self, RuleContext { kind, proxy, key });
         end_reservation(is_scripted);
         begun
@@ -121,7 +121,7 @@ impl Stream {
 /// Whether an action has to be prepared.
 #[inline]
 fn needs_preparation(proxy: &Proxy, kind: RulesetKind, position: u32) -> bool {
-    proxy.used_userlists.in_actions || proxy.scripted.in_action(kind, position)
+    proxy.used_userlists.in_actions || !proxy.scripted.in_action(kind, position).is_empty()
 }
 
 /// Prepares an action of a rule that applies: verifies the passwords that it may need, and reserves the state of its scripts.
@@ -137,7 +137,7 @@ fn prepare_action<'s>(
         if proxy.used_userlists.in_actions {
             passwords::verify_for_action(stream, action).await?;
         }
-        if proxy.scripted.in_action(kind, position) {
+        if actions::uses_shared_state(stream, proxy.scripted.in_action(kind, position)) {
             actions::reserve_scripts(stream).await?;
         }
         Ok(())

@@ -2,7 +2,12 @@
 
 mod support;
 
+use std::io::Read;
+use std::os::fd::AsRawFd;
+
 use support::{HTTP, plain, plain_tcp, run};
+use weir_sched::{now, wait};
+use weir_scripts::ScriptRun;
 
 const GET: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 
@@ -356,4 +361,66 @@ fn redir_applies_by_the_original_method_of_the_client() {
         let mut server = world.accept("s1").await;
         server.expect("GET /a HTTP/1.1\r\nhost: x\r\n\r\n").await;
     });
+}
+
+/// A script with a command that holds its state until the pipe `release` is closed. It closes the pipe `begun` once it has the state.
+fn holding(begun: &impl AsRawFd, release: &impl AsRawFd) -> String {
+    let (begun, release) = (begun.as_raw_fd(), release.as_raw_fd());
+    format!(
+        "core.register_cli({{ 'hold' }}, '', function()\n \
+             io.open('/proc/self/fd/{begun}', 'w'):write('begun'):close()\n \
+             io.open('/proc/self/fd/{release}', 'r'):read('a')\n end)\n\
+         core.register_fetches('shared', function() return 'shared' end)"
+    )
+}
+
+/// Whether a redirect, an action and a choice of the backend with this fetch end while another thread has the shared state of scripts.
+#[track_caller]
+fn check_rules_while_the_shared_state_is_busy(fetch: &str, expected: [Option<&'static str>; 3]) {
+    let (mut begun, begin) = std::io::pipe().expect("a pipe");
+    let (released, release) = std::io::pipe().expect("a pipe");
+    let text = format!(
+        "global\n tune.lua.bool-sample-conversion normal\n lua-load shared.lua\n lua-load-per-thread own.lua\n\
+         {HTTP}listen front\n bind 127.0.0.1:1\n redirect location /to code 302 if {{ path /redirect }} {{ {fetch} -m found }}\n \
+         http-request return status 200 hdr x %[{fetch}] if {{ path /action }}\n \
+         use_backend %[{fetch}]\n\
+         backend shared\n http-request return status 201\n\
+         backend own\n http-request return status 201\n\
+         --- shared.lua\n{}\n--- own.lua\ncore.register_fetches('own', function() return 'own' end)\n",
+        holding(&begin, &released)
+    );
+    run(text, move |world| async move {
+        let scripts = world.instance.hooks.scripts.clone().expect("scripts");
+        let holder = std::thread::spawn(move || {
+            let hold = async move {
+                let run = ScriptRun::of_command(&scripts, 0, &["hold".to_owned()]);
+                drop(run.expect("the command").step(None));
+            };
+            weir_sched::run(hold).expect("a worker").expect("the end of the command");
+        });
+        begun.read_exact(&mut [0; 5]).expect("the command holds the state");
+        for (path, expected) in ["/redirect", "/action", "/backend"].into_iter().zip(expected) {
+            let mut client = world.client();
+            client.send(format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n")).await;
+            wait(now().after(100)).await;
+            match expected {
+                Some(expected) => client.expect(expected).await,
+                None => assert!(client.is_quiet(), "{path}"),
+            }
+        }
+        drop(release);
+        holder.join().expect("the command has ended");
+    });
+}
+
+#[test]
+fn rules_wait_for_the_shared_state_of_scripts_that_they_use() {
+    check_rules_while_the_shared_state_is_busy("lua.shared", [None; 3]);
+}
+
+/// Functions of `lua-load-per-thread` are in the worker's own state.
+#[test]
+fn rules_that_use_the_states_of_workers_do_not_wait_for_the_shared_one() {
+    let expected = ["HTTP/1.1 302", "HTTP/1.1 200", "HTTP/1.1 201"];
+    check_rules_while_the_shared_state_is_busy("lua.own", expected.map(Some));
 }

@@ -10,6 +10,7 @@ use weir_fingerprint::{Canonical, FormEncoder, Referent};
 use crate::acl::Acl;
 use crate::pattern::regex::Regex;
 use crate::scope::ExpressionScope;
+use crate::script_names::ScriptName;
 use crate::variables::VariableId;
 
 mod parse;
@@ -41,7 +42,7 @@ pub enum ArgKind {
     Server,
     /// The name of a userlist.
     UserList,
-    /// Not an argument: the scripts of the process, which a fetch or converter `lua.*` calls.
+    /// Not an argument: the function of a script that a fetch or converter `lua.*` calls.
     Script,
     Regex,
     /// The name of a variable with its scope.
@@ -139,14 +140,17 @@ pub struct Reference {
     target: OnceLock<(u32, u32)>,
 }
 
-/// The reference of each call of a script.
-pub(crate) static SCRIPTS: Reference =
-    Reference { kind: ArgKind::Script, name: None, target: OnceLock::new() };
-
 impl Reference {
     /// An unresolved reference.
     pub fn new(kind: ArgKind, name: Option<&str>) -> Self {
         Reference { kind, name: name.map(Into::into), target: OnceLock::new() }
+    }
+
+    /// The reference of a call of a script. Its object is the number of the name.
+    pub(crate) fn to_script(name: ScriptName) -> Self {
+        let reference = Reference::new(ArgKind::Script, None);
+        reference.resolve((name.0, 0));
+        reference
     }
 
     /// Sets the object as a pair of indexes: a server's are those of its proxy and of the server in it. Other objects have only

@@ -6,7 +6,7 @@ use std::fmt;
 
 use weir_fingerprint::{Canonical, FormEncoder};
 
-use crate::args::{ArgError, Args, Reference, SCRIPTS, parse_args, split_args};
+use crate::args::{ArgError, Args, Reference, parse_args, split_args};
 use crate::bound::AtBound;
 use crate::context::{Context, FetchCursor, FetchResult};
 use crate::converters::{self, Converter, Run};
@@ -297,13 +297,13 @@ impl Expr {
 
     /// Calls `visit` with every reference to an object of the configuration.
     pub fn visit_references(&self, visit: &mut dyn FnMut(&Reference)) {
-        if matches!(self.answer, FetchAnswer::Script(_)) {
-            visit(&SCRIPTS);
+        if let FetchAnswer::Script(name) = &self.answer {
+            visit(&Reference::to_script(*name));
         }
         self.args.visit_references(visit);
         for call in &self.converters {
-            if matches!(call.converter.run, Run::Script(_)) {
-                visit(&SCRIPTS);
+            if let Run::Script(name) = &call.converter.run {
+                visit(&Reference::to_script(*name));
             }
             call.args.visit_references(visit);
         }

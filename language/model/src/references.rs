@@ -1,6 +1,6 @@
 //! Every reference from an expression to an object of the configuration, to be resolved when all objects are known.
 
-use weir_expr::{ArgKind, Condition};
+use weir_expr::{ArgKind, Condition, ScriptName};
 
 use super::action::{Action, Redirect};
 use super::balance::{BackendTarget, BalanceArgument, ServerTarget};
@@ -29,21 +29,24 @@ pub struct UsedUserlists {
     pub in_actions: bool,
 }
 
-/// The expressions of a proxy that call functions of scripts.
+/// The functions of scripts that a proxy's expressions call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScriptedExpressions {
-    /// The rulesets with such actions: whether the action of each of their rules is one. Conditions are evaluated in steps that can wait.
-    actions: Box<[(RulesetKind, Box<[bool]>)]>,
-    /// Whether the choice of the backend or redirects have one.
-    pub in_routing: bool,
+    /// The rulesets with such actions: the functions of the action of each rule. Conditions are evaluated in steps that can wait.
+    actions: Box<[(RulesetKind, Box<[ScriptNumbers]>)]>,
+    /// Those of redirects and of the choice of the backend.
+    pub in_routing: ScriptNumbers,
 }
 
+/// The names of functions, each once.
+type ScriptNumbers = Box<[ScriptName]>;
+
 impl ScriptedExpressions {
-    /// Whether the action of a rule has one.
+    /// The functions that the action of a rule calls.
     #[inline]
-    pub fn in_action(&self, kind: RulesetKind, position: u32) -> bool {
+    pub fn in_action(&self, kind: RulesetKind, position: u32) -> &[ScriptName] {
         let rules = self.actions.iter().find(|(other, _)| *other == kind);
-        rules.and_then(|(_, rules)| rules.get(position as usize)).is_some_and(|is_scripted| *is_scripted)
+        rules.and_then(|(_, rules)| rules.get(position as usize)).map_or(&[], |functions| functions)
     }
 }
 
@@ -51,11 +54,11 @@ impl Proxy {
     /// The expressions that call functions of scripts.
     pub fn scripted_expressions(&self) -> ScriptedExpressions {
         let scripted = |kind: &RulesetKind| {
-            let is_scripted = |rule: &Rule| has_scripts(|visit| rule.action.visit_references(visit));
-            let rules: Box<[bool]> = self.rules(*kind).map(is_scripted).collect();
-            rules.contains(&true).then_some((*kind, rules))
+            let functions = |rule: &Rule| scripts(|visit| rule.action.visit_references(visit));
+            let rules: Box<[ScriptNumbers]> = self.rules(*kind).map(functions).collect();
+            rules.iter().any(|functions| !functions.is_empty()).then_some((*kind, rules))
         };
-        let in_routing = has_scripts(|visit| {
+        let in_routing = scripts(|visit| {
             let backends = self.use_backend.iter();
             for rule in backends {
                 if let BackendTarget::Dynamic(format) = &rule.target {
@@ -167,24 +170,27 @@ impl Settings {
     }
 }
 
-/// Whether scripts are among the references that `visits` visits.
-fn has_scripts(visits: impl FnOnce(Visit<'_>)) -> bool {
-    let mut has_scripts = false;
-    visits(&mut |reference| has_scripts |= reference.kind == ArgKind::Script);
-    has_scripts
+/// The functions of scripts among the references that `visits` visits, each once.
+fn scripts(visits: impl FnOnce(Visit<'_>)) -> ScriptNumbers {
+    targets(ArgKind::Script, visits).into_iter().map(ScriptName).collect()
 }
 
 /// The lists of users among the references that `visits` visits, each once.
 fn userlists(visits: impl FnOnce(Visit<'_>)) -> Box<[u32]> {
-    let mut lists = Vec::new();
+    targets(ArgKind::UserList, visits).into()
+}
+
+/// The objects of one kind among the references that `visits` visits, each once.
+fn targets(kind: ArgKind, visits: impl FnOnce(Visit<'_>)) -> Vec<u32> {
+    let mut targets = Vec::new();
     visits(&mut |reference| {
-        if reference.kind == ArgKind::UserList {
-            lists.extend(reference.target().map(|(list, _)| list));
+        if reference.kind == kind {
+            targets.extend(reference.target().map(|(target, _)| target));
         }
     });
-    lists.sort_unstable();
-    lists.dedup();
-    lists.into()
+    targets.sort_unstable();
+    targets.dedup();
+    targets
 }
 
 impl ServerSettings {

@@ -109,7 +109,8 @@ impl RequestPhase {
 
     /// Reserves the shared state of scripts, if redirects or the choice of a backend use it. Returns whether they do.
     pub(crate) async fn reserve_for_routing(&mut self, side: ProxySide) -> PhaseResult<bool> {
-        let is_scripted = self.stream.proxy(side).scripted.in_routing;
+        let functions = &self.stream.proxy(side).scripted.in_routing;
+        let is_scripted = actions::uses_shared_state(&self.stream, functions);
         if is_scripted {
             actions::reserve_scripts(&mut self.stream).await?;
         }

@@ -51,6 +51,13 @@ pub(crate) fn script_converter(
     scripts(stream)?.convert(weir_sched::worker_index(), name, value, args, stream)
 }
 
+/// Whether these fetches and converters of scripts run in the shared state.
+#[inline]
+pub(crate) fn uses_shared_state(stream: &Stream, names: &[ScriptName]) -> bool {
+    let uses = |scripts: Arc<Scripts>| scripts.uses_shared_state(weir_sched::worker_index(), names);
+    !names.is_empty() && scripts(stream).is_some_and(uses)
+}
+
 /// Reserves the shared state of the scripts for the expressions that follow, until [`weir_scripts::release_reservation`]. Call that before any
 /// wait.
 #[cold]
