@@ -6,6 +6,7 @@
 mod authorities;
 mod defaults;
 mod layers;
+mod lists;
 mod live;
 mod renewals;
 mod replaced;

@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use weir_model::{Bind, CertificateSource, Location, Proxy, Server, ServerTls};
+use weir_model::{Bind, Location, Proxy, Server, ServerTls};
 use weir_net::CertificateClock;
 use weir_tls::clock::TimeProvider;
 use weir_tls::ocsp::{CertId, OcspResponse};
@@ -27,8 +27,9 @@ use weir_tls::{
     pem,
 };
 
+use super::lists::CertificateLists;
 use super::replaced::read_file;
-use super::{ListedLine, TlsBuilder, based};
+use super::{TlsBuilder, based};
 
 /// A `bind` line with TLS.
 pub(super) struct LiveBind {
@@ -353,33 +354,17 @@ impl LiveTls {
 
     /// The lists of certificates, by name.
     pub fn lists(&self) -> Vec<String> {
-        self.state().builder.lists.keys().map(ToString::to_string).collect()
+        self.state().lists().names()
     }
 
     /// The lines of a certificate list, in order. `None` for an unknown list.
     pub fn list(&self, name: &str) -> Option<Vec<ListLine>> {
-        let mut state = self.state();
-        let name = &*state.list_name(name);
-        let lines = state.builder.lists.get(name)?.clone();
-        let options = weir_model::TlsOptions::default();
-        let shown = lines.iter().filter_map(|line| {
-            let parsed = state.builder.parse_line(name, line, &options).ok()?;
-            Some(ListLine {
-                number: parsed.number,
-                certificate: parsed.path.into(),
-                options: parsed.written.into(),
-                filters: parsed.filters.into_iter().map(Into::into).collect(),
-            })
-        });
-        Some(shown.collect())
+        self.state().lists().lines(name)
     }
 
     /// Adds a line to a list. Returns the path of its certificate.
     pub fn add_line(&self, list: &str, line: &str) -> Result<String, ListRefusal> {
-        let mut state = self.state();
-        let list = state.list_name(list);
-        let added = state.add_line(&list, line)?;
-        drop(state);
+        let added = self.state().lists().add_line(list, line)?;
         self.note_change();
         Ok(added)
     }
@@ -391,9 +376,7 @@ impl LiveTls {
         certificate: &str,
         number: Option<usize>,
     ) -> Result<(), ListRefusal> {
-        let mut state = self.state();
-        let list = state.list_name(list);
-        state.delete_line(&list, certificate, number)
+        self.state().lists().delete_line(list, certificate, number)
     }
 
     /// The server names that select certificates.
@@ -438,6 +421,10 @@ fn set_several<T: Clone>(
 }
 
 impl TlsState {
+    fn lists(&mut self) -> CertificateLists<'_> {
+        CertificateLists::new(&mut self.builder)
+    }
+
     fn holds(&self, kind: TlsFileKind, name: &str) -> bool {
         match kind {
             TlsFileKind::Certificate => self.builder.certificates.contains_key(name),
@@ -634,120 +621,6 @@ impl TlsState {
             Some(fault) => Err(TlsRefusal::Unfit(fault)),
         }
     }
-
-    fn add_line(&mut self, list: &str, line: &str) -> Result<String, ListRefusal> {
-        let lines = self.builder.lists.get(list).ok_or(ListRefusal::UnknownList)?;
-        let number = lines.last().map_or(0, |line| line.number) + 1;
-        let line =
-            ListedLine { number, text: line.into(), is_path: self.builder.certificates.contains_key(line) };
-        let parsed = self.builder.parse_line(list, &line, &weir_model::TlsOptions::default());
-        let name = parsed.map_err(ListRefusal::Unfit)?.path;
-        match self.builder.certificates.get(&name) {
-            None => return Err(ListRefusal::UnknownCertificate),
-            Some(None) => return Err(ListRefusal::Empty),
-            Some(Some(_)) => {}
-        }
-        let base = self.builder.defaults.global.certificate_base.clone();
-        let mut binds = std::mem::take(&mut self.builder.binds);
-        let mut fault = None;
-        let mut made: Vec<(&mut LiveBind, Vec<ListenerCertificate>)> = Vec::new();
-        for bind in binds.iter_mut().filter(|bind| has_list(&bind.bind, list, base.as_deref())) {
-            let Some(tls) = bind.bind.options.tls.clone() else { continue };
-            self.builder.authorities.forget_used();
-            match self.builder.listed(&bind.bind, &tls.options, list, &line, &mut None) {
-                Ok(entries) => {
-                    bind.files.extend(self.builder.authorities.used());
-                    made.push((bind, entries));
-                }
-                Err(found) => fault = found,
-            }
-        }
-        let fault = fault.or(self.builder.take_fault());
-        if fault.is_none() {
-            for (bind, new) in made {
-                let now = bind.live.now();
-                bind.live.publish(now.with_entries(now.entries().iter().cloned().chain(new)));
-            }
-        }
-        self.builder.binds = binds;
-        if let Some(fault) = fault {
-            return Err(ListRefusal::Unfit(fault));
-        }
-        if let Some(lines) = self.builder.lists.get_mut(list) {
-            lines.push(line);
-        }
-        Ok(name.into())
-    }
-
-    fn delete_line(&mut self, list: &str, name: &str, number: Option<usize>) -> Result<(), ListRefusal> {
-        let lines = self.builder.lists.get(list).ok_or(ListRefusal::UnknownList)?.clone();
-        if !self.builder.certificates.contains_key(name) {
-            return Err(ListRefusal::UnknownCertificate);
-        }
-        let options = weir_model::TlsOptions::default();
-        let base = self.builder.defaults.global.certificate_base.clone();
-        let names_it = |line: &&ListedLine| {
-            let parsed = self.builder.parse_line(list, line, &options);
-            parsed.is_ok_and(|parsed| *parsed.path == *name || based(&parsed.path, base.as_deref()) == *name)
-        };
-        let found: Vec<usize> = lines.iter().filter(names_it).map(|line| line.number).collect();
-        let number = match (number, &found[..]) {
-            (_, []) => return Err(ListRefusal::NotListed),
-            (None, [only]) => *only,
-            (None, _) => return Err(ListRefusal::Several(found)),
-            (Some(number), _) if found.contains(&number) => number,
-            (Some(_), _) => return Err(ListRefusal::WrongLine(found)),
-        };
-        let is_of = |entry: &&ListenerCertificate| {
-            let line = entry.part().line.as_ref();
-            line.is_some_and(|(of, at)| **of == *list && *at == number)
-        };
-        let has_it_first = |bind: &&LiveBind| bind.live.now().implicit_default().as_ref().is_some_and(is_of);
-        let holders: Vec<String> =
-            self.builder.binds.iter().filter(has_it_first).map(|bind| bind.bind.at.to_string()).collect();
-        if !holders.is_empty() {
-            return Err(ListRefusal::Default(holders));
-        }
-        for bind in &self.builder.binds {
-            let now = bind.live.now();
-            if now.entries().iter().any(|entry| is_of(&entry)) {
-                let kept: Vec<ListenerCertificate> =
-                    now.entries().iter().filter(|entry| !is_of(entry)).cloned().collect();
-                bind.live.publish(now.with_entries(kept));
-            }
-        }
-        if let Some(lines) = self.builder.lists.get_mut(list) {
-            lines.retain(|line| line.number != number);
-        }
-        self.forget_files(lines.iter().filter(|line| line.number == number));
-        Ok(())
-    }
-
-    /// The configured name of a list. Trailing slashes of a folder are ignored.
-    fn list_name(&self, name: &str) -> Box<str> {
-        let bare = |name: &str| name.trim_end_matches('/').len();
-        let mut known = self.builder.lists.keys();
-        let found = known.find(|known| known[..bare(known)] == name[..bare(name)]);
-        found.cloned().unwrap_or_else(|| name.into())
-    }
-
-    /// Call after lines were removed. Authority and revocation files that only these lines used can then be deleted.
-    fn forget_files<'l>(&mut self, mut lines: impl Iterator<Item = &'l ListedLine>) {
-        // Most lines use no such file, and rebuilding a listener with thousands of certificates takes long.
-        if !lines.any(|line| line.text.contains("ca-") || line.text.contains("crl-")) {
-            return;
-        }
-        let mut binds = std::mem::take(&mut self.builder.binds);
-        for bind in &mut binds {
-            self.builder.authorities.forget_used();
-            // The listener does not change. It is rebuilt only to record which files it uses.
-            if self.builder.make_listener(&bind.bind).is_some() {
-                bind.files = self.builder.authorities.used();
-            }
-        }
-        self.builder.binds = binds;
-        let _ = self.builder.take_fault();
-    }
 }
 
 impl TlsBuilder {
@@ -777,7 +650,7 @@ impl TlsBuilder {
     }
 
     /// Removes all recorded faults and returns them, joined by newlines. `None` without any.
-    fn take_fault(&mut self) -> Option<String> {
+    pub(super) fn take_fault(&mut self) -> Option<String> {
         self.warnings.clear();
         let faults: Vec<String> = self.errors.drain(..).map(|error| error.message).collect();
         (!faults.is_empty()).then(|| faults.join("\n"))
@@ -788,14 +661,6 @@ fn publish_servers(servers: Vec<(Arc<LiveUpstream>, UpstreamTls)>) {
     for (live, upstream) in servers {
         live.publish(upstream);
     }
-}
-
-fn has_list(bind: &Bind, list: &str, base: Option<&str>) -> bool {
-    let sources = bind.options.tls.iter().flat_map(|tls| &tls.certificates);
-    sources.into_iter().any(|source| match source {
-        CertificateSource::List(path) => **path == *list,
-        CertificateSource::Path(path) => based(path, base) == *list,
-    })
 }
 
 /// The server names of a `bind` line: exact names, the default, wildcards.
