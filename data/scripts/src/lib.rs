@@ -4,12 +4,20 @@
 //!   lua-load ───────────► one state for all workers, behind a lock that is held while Lua runs, never while it waits
 //!   lua-load-per-thread ► a state for each worker
 //!
-//!   a rule, an expression ──► Scripts ──► a state ──► the function ──► ScriptTarget: the stream
+//!   an action, a service, a task, a handler, a command ──► ScriptRun: a coroutine, which may wait ───┐
+//!   a fetch, a converter ───────────────────────────────► Scripts: a call, which cannot wait ────────┼─► a state ──► ScriptTarget:
+//!   a filter ───────────────────────────────────────────► FilterInstance: callbacks, without waits ──┘                  the stream
 //! ```
 //!
 //! Begin with [`Scripts`]: the configuration's parser loads scripts into it, and streams call their functions through it. A script never holds
 //! a stream: its objects are numbers, and each call checks that the stream of the run has this number. A wait of a script is a value
 //! ([`ScriptWait`]): the stream does it, so a stream that ends takes its waits with it.
+//!
+//! A task that finds the shared state in use waits for its [`Turn`]. Expressions cannot wait, so their rule reserves the state before it
+//! evaluates them ([`Scripts::reserve`]). Elsewhere they try for a moment, then fail.
+//!
+//! Operators reach scripts by commands ([`WorkerCommands`]) and see their costs ([`ScriptCosts`]). Changes of servers and maps reach the
+//! handlers of scripts through queues ([`Subscriptions`]).
 //!
 //! The specification is the Lua API of HAProxy (`doc/lua-api`); a member that is missing raises an error with its name.
 

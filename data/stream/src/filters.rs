@@ -5,7 +5,8 @@
 //! code knows a filter by name: the configuration checks and the log read its [`FilterFacts`].
 //!
 //! For each stream a filter creates its [`FilterParts`]: a filter for each direction (`weir-mux`), and an [`Attachment`] that receives
-//! the events of the stream. `filtering.rs` attaches them.
+//! the events of the stream. `filtering.rs` attaches them. A filter that needs the whole stream, as those of scripts, requests a call from its
+//! transfer, and the stream makes it (`script.rs`).
 
 mod application;
 mod bandwidth;
