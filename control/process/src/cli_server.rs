@@ -6,7 +6,8 @@
 //!     ▲                │ ├─ wants more input ──► listening          │
 //!     │                │ ├─ requests to workers ► until they answer  │
 //!     │                │ ├─ watches events ─────► until there are any │
-//!     │                │ └─ a `wait` command ───► until then         │
+//!     │                │ ├─ a script reads ─────► until input, or then │
+//!     │                │ └─ `wait`, or a script ► until then         │
 //!     └── silence ends it                           over: half-close ┘
 //! ```
 
@@ -244,10 +245,15 @@ fn pass_input(client: &mut Connection, session: &mut CliSession) -> Option<bool>
             ReceiveOutcome::Nothing | ReceiveOutcome::Full => return Some(false),
         }
     }
+    feed(client, session);
+    Some(true)
+}
+
+/// Passes received input to a session, up to its room.
+fn feed(client: &mut Connection, session: &mut CliSession) {
     let taken = client.input().len().min(session.room());
     session.feed(&client.input()[..taken]);
     client.consume(taken);
-    Some(true)
 }
 
 /// Waits for another worker's reply. `None` if the client disconnected, or at the deadline.
@@ -286,9 +292,7 @@ async fn watch(live: &LiveProcess, client: &mut Connection, session: &mut CliSes
             }
         }
     }
-    let taken = client.input().len().min(session.room());
-    session.feed(&client.input()[..taken]);
-    client.consume(taken);
+    feed(client, session);
     Some(())
 }
 
