@@ -33,11 +33,12 @@ mod wire;
 
 use std::cell::Cell;
 use std::rc::Rc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, Once};
 
 use course::Course;
 use instance::datagrams::pattern;
+use rustix::process::{Resource, Rlimit};
 use scenarios::{SCENARIOS, Scenario};
 use stage::Stage;
 use weir_sched::simulate::network;
@@ -66,6 +67,7 @@ fn run_course(
     text: String,
     play: impl FnOnce(Rc<Stage>) + Send + 'static,
 ) -> Result<u64, String> {
+    WITHOUT_TIMERS.call_once(refuse_timers);
     let thread = std::thread::Builder::new().name(format!("seed {seed}")).spawn(move || {
         let conditions = course.conditions.clone();
         let run = network::run(seed, conditions, |network| async move {
@@ -90,6 +92,14 @@ fn run_course(
     thread.expect("a thread").join().unwrap_or_else(|_| Err("panicked".to_owned()))
 }
 
+/// Slices of scripts end after CPU time, which differs from run to run. Where the kernel refuses timers, they end after instructions.
+fn refuse_timers() {
+    let limit = rustix::process::getrlimit(Resource::Sigpending);
+    rustix::process::setrlimit(Resource::Sigpending, Rlimit { current: Some(0), ..limit })
+        .expect("limits may be lowered");
+}
+
+static WITHOUT_TIMERS: Once = Once::new();
 static STOP: weir_sched::WorkKind = weir_sched::WorkKind::new("soft stop");
 
 thread_local! {
