@@ -43,6 +43,7 @@ pub(crate) use applet::{push_http, push_tcp};
 pub(crate) use events::push_event;
 pub(crate) use filters::{FLAG_HTTP, message_classes};
 pub(crate) use queues::settle_pop;
+pub(crate) use txn::push_txn;
 pub(crate) use values::{push_arguments, push_value, read_result};
 
 use crate::held::ScriptMemory;

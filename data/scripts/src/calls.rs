@@ -73,7 +73,7 @@ impl Scripts {
         let called = self.call(worker, (FunctionKind::Fetch, name), target, |world| {
             let class = world.classes().txn;
             move |stack| {
-                stack.push_object(class, number);
+                api::push_txn(stack, class, number);
                 api::push_arguments(stack, args);
             }
         });

@@ -1,6 +1,6 @@
 //! A state, its lock, and the tasks that wait for it.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ pub(crate) struct StateCell {
     /// Whether a task will collect its garbage.
     pub collects: AtomicBool,
     /// The functions that scripts registered, once the configuration has been read.
-    pub functions: OnceLock<HashMap<(FunctionKind, ScriptName), LuaReference>>,
+    pub functions: OnceLock<BTreeMap<(FunctionKind, ScriptName), LuaReference>>,
     /// The filters of the configuration's lines, once it has been read.
     pub filters: OnceLock<Vec<Option<DeclaredFilter>>>,
     /// Values that ended while another thread held the state.

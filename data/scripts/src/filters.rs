@@ -12,6 +12,7 @@ use weir_config::scripts::FilterId;
 use weir_expr::ScriptName;
 use weir_lua::{CANNOT_WAIT, LuaCall, LuaError, LuaErrorKind, LuaKind, LuaReference, LuaStack};
 
+use crate::api;
 use crate::cells::Place;
 use crate::measure::{FunctionMeasurement, StateWait};
 use crate::message::ScriptSide;
@@ -271,7 +272,7 @@ fn push_arguments(
         ScriptSide::Request => classes.request_channel,
         ScriptSide::Response => classes.response_channel,
     };
-    stack.push_object(classes.txn, number);
+    api::push_txn(stack, classes.txn, number);
     stack.push_object(message.unwrap_or(channel), number);
 }
 

@@ -1,7 +1,7 @@
 //! The functions that the scripts of a state registered.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use weir_config::rules::sets;
 use weir_config::scripts::ServiceKind;
@@ -10,7 +10,7 @@ use weir_lua::LuaReference;
 use weir_model::RulesetSet;
 
 /// The purpose of a registered function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FunctionKind {
     Fetch,
     Converter,
@@ -131,7 +131,7 @@ impl FunctionRegistry {
     }
 
     /// All functions.
-    pub(crate) fn functions(&self) -> HashMap<(FunctionKind, ScriptName), LuaReference> {
+    pub(crate) fn functions(&self) -> BTreeMap<(FunctionKind, ScriptName), LuaReference> {
         self.functions.borrow().iter().map(|(key, registered)| (*key, registered.function)).collect()
     }
 

@@ -476,7 +476,7 @@ fn begin(
     let classes = *state.host().classes();
     match beginning {
         Beginning::Action { number, arguments } => state.begin(place.function, |stack| {
-            stack.push_object(classes.txn, number);
+            api::push_txn(stack, classes.txn, number);
             arguments.iter().for_each(|argument| stack.push_bytes(argument.as_bytes()));
         }),
         Beginning::Service(kind) => state.begin(place.function, |stack| match (kind, target) {

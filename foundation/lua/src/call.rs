@@ -268,8 +268,13 @@ impl LuaStack<'_> {
 
     /// Pushes an object: a table of a class with a number that scripts cannot change.
     pub fn push_object(&self, class: LuaReference, number: i64) {
+        self.push_object_for(class, number, 0);
+    }
+
+    /// Pushes an object with room for so many fields. They need no more memory then.
+    pub fn push_object_for(&self, class: LuaReference, number: i64, fields: usize) {
         self.reserve(3);
-        self.raw.push_table(0, 1);
+        self.raw.push_table(0, 1 + fields);
         self.numbers(-1).set_first(number);
         self.raw.push_element(REGISTRY, i64::from(class.0));
         self.assert_table(-1);

@@ -10,5 +10,5 @@ pub trait ScriptNames {
 }
 
 /// The number of a name of scripts, the same in every configuration of the process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ScriptName(pub u32);

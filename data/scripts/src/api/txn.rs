@@ -1,7 +1,7 @@
 //! `TXN`: a transaction of a stream.
 
 use weir_expr::{SetCondition, VariableScope};
-use weir_lua::{LuaKind, Misuse};
+use weir_lua::{LuaKind, LuaReference, LuaStack, Misuse};
 
 use super::core::{level_of, write_message_of};
 use super::reply::read_reply;
@@ -33,6 +33,14 @@ pub(super) const METHODS: &[ApiMember] = &[
     ("set_priority_class", |call| set(call, "set_priority_class", StreamSetting::PriorityClass)),
     ("set_priority_offset", |call| set(call, "set_priority_offset", StreamSetting::PriorityOffset)),
 ];
+
+/// Pushes the transaction of a stream. It has room for the fields that most scripts read.
+pub(crate) fn push_txn(stack: &LuaStack<'_>, class: LuaReference, number: i64) {
+    stack.push_object_for(class, number, USUAL_FIELDS);
+}
+
+/// Such as `sf`, `http` and `f`. With its number, an object has four places.
+const USUAL_FIELDS: usize = 3;
 
 /// A member: a method, or a field that is made when a script first reads it.
 pub(super) fn index(call: &ApiCall<'_>) -> ApiResult {
