@@ -113,9 +113,10 @@ impl FilterInstance {
     /// Makes the object of the stream (`new`). `None` while another thread has the state: the task is woken for its turn.
     pub fn make(&mut self, target: &mut (dyn ScriptTarget + 'static)) -> Option<FilterMade> {
         let called = self.run(FilterCallback::New, ScriptSide::Request, target, |call| {
-            let is_table = call.count() > 1 && call.kind(2) == LuaKind::Table;
+            let count = call.count();
+            let is_table = count > 0 && call.kind(count) == LuaKind::Table;
             is_table.then(|| {
-                call.push_value(2);
+                call.push_value(count);
                 call.keep()
             })
         })?;
@@ -145,6 +146,9 @@ impl FilterInstance {
     ) -> Option<FilterOutcome> {
         let called = self.run(callback, side, target, |call| match (call.count(), call.kind(1)) {
             (0, _) => FilterResult::Absent,
+            // The callback ended by `core.done`, with the value alone.
+            (1, LuaKind::Nil) => FilterResult::Nothing,
+            (1, _) => FilterResult::Value(call.integer(1)),
             (_, LuaKind::Integer) if call.integer(1) == Some(0) => FilterResult::Nothing,
             _ => FilterResult::Value(call.integer(2)),
         })?;

@@ -288,10 +288,6 @@ impl ScriptRun {
                     self.end();
                     return ScriptStep::Ended(ScriptResult::Done(reply));
                 }
-                ScriptWait::End => {
-                    self.end();
-                    return ScriptStep::Ended(ScriptResult::Continue);
-                }
                 ScriptWait::Others => {
                     self.settlement = Some(Settlement::Nothing);
                     return ScriptStep::Pause;

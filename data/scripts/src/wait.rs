@@ -22,8 +22,6 @@ pub enum ScriptWait {
     Others,
     /// `txn:done`: the function does not go on.
     Done(Option<Box<ScriptReply>>),
-    /// `core.done`: the function ends here.
-    End,
     /// Work that does not concern the stream.
     Job(Box<dyn ScriptJob>),
     /// A service reads from its client, perhaps only for so long.

@@ -462,6 +462,15 @@ impl<'c, H: LuaHost> LuaCall<'c, H> {
         Ok(CallEnd::Return(count))
     }
 
+    /// Ends the run with its last argument as the result, or nil without arguments. The value is raised as an error, so a script can catch it:
+    /// then the run goes on.
+    pub fn end_run(&self) -> Result<CallEnd, Misuse> {
+        if self.arguments == 0 {
+            self.push_nil();
+        }
+        Ok(CallEnd::EndRun)
+    }
+
     /// Whether [`LuaCall::wait`] can succeed here.
     pub fn can_wait(&self) -> bool {
         self.stack.raw.is_yieldable() && self.shared.limits.is_driven(self.stack.raw)

@@ -1,7 +1,8 @@
 //! The bounds of runs: the part of a state's shared data that does not depend on its host.
 
 use std::cell::Cell;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
+use std::ptr;
 use std::time::Duration;
 
 use mlua_sys as ffi;
@@ -9,7 +10,7 @@ use mlua_sys as ffi;
 use crate::clock::RunClock;
 use crate::costs::CostMeter;
 use crate::memory::Memory;
-use crate::raw::RawState;
+use crate::raw::{REGISTRY, RawState};
 use crate::watch::{self, Armed};
 
 /// The bounds of one run.
@@ -70,6 +71,8 @@ pub(crate) struct RunLimits {
     expired: Cell<bool>,
     /// Whether the hook yielded.
     interrupted: Cell<bool>,
+    /// Whether a function ended the run early. The registry has the result.
+    ends_early: Cell<bool>,
 }
 
 impl RunLimits {
@@ -84,6 +87,7 @@ impl RunLimits {
             has_whole_slice: Cell::new(false),
             expired: Cell::new(false),
             interrupted: Cell::new(false),
+            ends_early: Cell::new(false),
         }
     }
 
@@ -99,6 +103,7 @@ impl RunLimits {
         self.driven.set(Some(raw));
         self.expired.set(false);
         self.interrupted.set(false);
+        self.ends_early.set(false);
         self.clock.start(bounds.time);
         let armed = match can_yield || bounds.time.is_some() {
             true => watch::arm(self.interrupt.on_signal),
@@ -154,6 +159,37 @@ impl RunLimits {
     /// Whether the slice that ends began within the run. Otherwise a short run would be interrupted by a timer that an earlier one armed.
     pub(crate) fn has_used_slice(&self) -> bool {
         self.instructions.get() != 0 || self.has_whole_slice.get()
+    }
+
+    /// A function ends the run: it raises the value at the top, the result.
+    pub(crate) fn end_early(&self, raw: RawState) {
+        raw.reserve(1);
+        raw.push_value(-1);
+        raw.set_by_pointer(REGISTRY, early_result());
+        self.ends_early.set(true);
+    }
+
+    /// Whether the error at the top is the result of a run that ended early. A script may have caught it, and failed later.
+    pub(crate) fn is_early_end(&self, raw: RawState) -> bool {
+        if !self.ends_early.get() {
+            return false;
+        }
+        raw.reserve(1);
+        raw.push_by_pointer(REGISTRY, early_result());
+        let is_result = raw.is_equal(-1, -2);
+        raw.pop(1);
+        is_result
+    }
+
+    /// As [`RunLimits::is_early_end`], when the run is over.
+    pub(crate) fn take_early_end(&self, raw: RawState) -> bool {
+        let is_result = self.is_early_end(raw);
+        if self.ends_early.take() {
+            raw.reserve(1);
+            raw.push_nil();
+            raw.set_by_pointer(REGISTRY, early_result());
+        }
+        is_result
     }
 
     /// The hook of the coroutine yields.
@@ -241,6 +277,12 @@ impl<'l> Steps<'l> {
     }
 }
 
+/// The key of the result of a run that ends early, in the registry.
+fn early_result() -> *const c_void {
+    ptr::from_ref(&EARLY_RESULT).cast()
+}
+
+static EARLY_RESULT: u8 = 5;
 /// The text of a run's end.
 pub(crate) const TIMEOUT: &str = "execution timeout";
 /// Steps between two looks at the clock: some microseconds.

@@ -167,12 +167,12 @@ impl<H: LuaHost> LuaState<H> {
         let outer = self.enter(raw, target.map(NonNull::from), bounds, false);
         let status = raw.call(count, ffi::LUA_MULTRET, base + 1);
         self.leave(outer);
-        let ended = match status {
-            ffi::LUA_OK => {
+        let ended = match status == ffi::LUA_OK || self.shared().limits.take_early_end(raw) {
+            true => {
                 raw.remove(base + 1);
                 Ok(results(&LuaCall::new(raw, self.shared())))
             }
-            status => Err(self.take_error(raw, status, true)),
+            false => Err(self.take_error(raw, status, true)),
         };
         raw.set_top(base);
         self.collect_after_shortage(bounds);
@@ -293,9 +293,12 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 const CLOSING: RunBounds =
     RunBounds { time: Some(Duration::from_millis(100)), slice: RunSlice::Tick { or_instructions: 1_000 } };
 
-/// The handler of errors of calls: makes a pair of the error and its traceback.
+/// The handler of errors of calls: makes a pair of the error and its traceback. The result of a run that ended early stays unchanged.
 unsafe extern "C-unwind" fn add_traceback(state: *mut ffi::lua_State) -> c_int {
     let Some(raw) = RawState::new(state) else { return 0 };
+    if RunLimits::of(raw).is_early_end(raw) {
+        return 1;
+    }
     raw.reserve(4);
     raw.push_table(2, 0);
     raw.push_value(1);

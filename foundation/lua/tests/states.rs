@@ -56,13 +56,14 @@ fn state_of(budget: &Arc<MemoryBudget>) -> State {
         assert!(state.open_library(library));
     }
     assert!(!state.open_library("nothing"));
-    let functions: [(&str, Function<Counter>); 6] = [
+    let functions: [(&str, Function<Counter>); 7] = [
         ("note", note),
         ("sleep", sleep),
         ("fail", fail),
         ("fail_bare", |_| Err(Misuse::bare("refused"))),
         ("panics", panics),
         ("large", large),
+        ("end_run", |call| call.end_run()),
     ];
     for (name, function) in functions {
         add(&mut state, name, function);
@@ -111,6 +112,54 @@ fn values_keep_their_types() {
     let kinds: Vec<&str> = results.iter().map(|result| result.split(' ').next().unwrap()).collect();
     assert_eq!(kinds, ["Integer", "Float", "String", "Nil", "Boolean", "Table", "Function", "Coroutine"]);
     assert_eq!(results[2], "String a\0b");
+}
+
+#[test]
+fn a_run_ends_early_with_the_last_argument() {
+    let mut state = state();
+    for (text, result) in [
+        ("end_run('a', 'b')", "String b"),
+        ("local function deep() end_run(5) end deep() return 7", "Integer 5"),
+        ("end_run()", "Nil -"),
+        // A pair looks like an error with its traceback.
+        ("end_run({'a', 'b'})", "Table -"),
+        ("coroutine.wrap(function() end_run('of a coroutine') end)() return 7", "String of a coroutine"),
+        (
+            "local closed <close> = setmetatable({}, {__close = function() note('') end}) end_run(5)",
+            "Integer 5",
+        ),
+    ] {
+        assert_eq!(run(&mut state, text), Ok(vec![result.to_owned()]), "{text}");
+    }
+}
+
+#[test]
+fn a_script_catches_the_end_of_a_run() {
+    let mut state = state();
+    let caught = run(&mut state, "return pcall(end_run, 5)").unwrap();
+    assert_eq!(caught, ["Boolean -", "Integer 5"]);
+    let failed = run(&mut state, "pcall(end_run, 'caught') error('later', 0)");
+    assert_eq!(failed, Err((LuaErrorKind::Runtime, "later".to_owned())));
+    assert_eq!(run(&mut state, "pcall(end_run, 'caught') return 7").unwrap(), ["Integer 7"]);
+    // The result of one run is not that of the next one.
+    assert!(run(&mut state, "error('caught', 0)").is_err());
+}
+
+#[test]
+fn a_coroutine_ends_early() {
+    let mut state = state();
+    for (text, result) in [("end_run(5) sleep(1)", 5), ("sleep(1) pcall(end_run, 1) end_run(6)", 6)] {
+        let function = function(&mut state, text);
+        let mut coroutine = state.begin(function, |_| {});
+        let mut resumed = state.resume(&mut coroutine, None, BOUNDS);
+        if resumed == Resumed::Waits(1) {
+            state.settle(&mut coroutine, |_| Ok(()));
+            resumed = state.resume(&mut coroutine, None, BOUNDS);
+        }
+        assert_eq!(resumed, Resumed::Returned(1), "{text}");
+        assert_eq!(state.results(&coroutine, |results| results.integer(-1)), Some(result));
+        state.end(coroutine, BOUNDS);
+    }
 }
 
 #[test]

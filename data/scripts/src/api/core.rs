@@ -33,7 +33,7 @@ const FUNCTIONS: &[ApiMember] = &[
     ("msleep", |call| sleep(call, 1)),
     ("yield", let_others_run),
     ("wait", wait),
-    ("done", |call| call.wait(ScriptWait::End)),
+    ("done", |call| call.end_run()),
     ("now", now),
     ("tokenize", tokenize),
     ("tcp", super::socket::new),

@@ -21,6 +21,8 @@ pub enum CallEnd {
     Return(i32),
     /// With a wait ([`LuaCall::wait`]).
     Wait,
+    /// It ends the run, with the value at the top of the stack as its only result ([`LuaCall::end_run`]).
+    EndRun,
 }
 
 /// How a frame that owns nothing leaves to Lua.
@@ -56,6 +58,10 @@ fn run<H: LuaHost>(raw: RawState) -> FrameExit {
     let exit = match ended {
         Ok(Ok(CallEnd::Return(count))) => FrameExit::Return(count),
         Ok(Ok(CallEnd::Wait)) => FrameExit::Yield,
+        Ok(Ok(CallEnd::EndRun)) => {
+            shared.limits.end_early(raw);
+            FrameExit::Raise
+        }
         Ok(Err(Misuse::Argument(index, text))) => {
             push_text(raw, text.as_bytes());
             FrameExit::RaiseArgument(index)

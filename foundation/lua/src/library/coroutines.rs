@@ -133,7 +133,8 @@ fn raise_of_wrapped(frame: CallFrame, coroutine: RawState) -> c_int {
         status = close_coroutine(frame, coroutine);
         frame.take(coroutine, 1);
     }
-    if status != ffi::LUA_ERRMEM && frame.kind(-1) == ffi::LUA_TSTRING {
+    let is_early_end = RunLimits::of(*frame).is_early_end(*frame);
+    if status != ffi::LUA_ERRMEM && frame.kind(-1) == ffi::LUA_TSTRING && !is_early_end {
         frame.push_position(1);
         frame.insert(-2);
         frame.concatenate(2);

@@ -92,6 +92,7 @@ impl<H: LuaHost> LuaState<H> {
                 raw.pop(count);
                 shared.wait.take().map_or(Resumed::Interrupted, Resumed::Waits)
             }
+            _ if shared.limits.take_early_end(raw) => Resumed::Returned(1),
             status => {
                 let traceback = self.traceback(raw);
                 Resumed::Failed(LuaError { traceback, ..self.take_error(raw, status, false) })
