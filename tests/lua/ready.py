@@ -3,7 +3,7 @@ import re
 
 # The areas, and the names of their rows.
 AREAS = {
-    "core": re.compile(r"(http|imf|rfc850|asctime)_date|(parse|match)_addr|concat|set_nice|get_(info|var)|core\.wait(?! in a fetch)|done"),
+    "core": re.compile(r"(http|imf|rfc850|asctime)_date|(parse|match)_addr|concat|set_nice|get_(info|var)|core\.wait(?! in a fetch)|done|(yield|m?sleep) in (the )?(body|init|task)"),
     "members": re.compile(""),
     "events": re.compile(r"^(?!ACME)"),
     # The report of a wait in a fetch or a converter is that of all waits.

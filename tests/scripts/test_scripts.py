@@ -343,6 +343,18 @@ LOAD_ERRORS = [
 ]
 
 
+def test_the_body_and_init_functions_sleep(world):
+    """The documentation has both among the places of core.sleep and core.msleep. HAProxy 3.2 goes on at once."""
+    began = time.monotonic()
+    world.serve("""
+core.msleep(200)
+coroutine.wrap(function() core.msleep(200) core.yield() end)()
+core.register_init(function() core.msleep(200) core.yield() core.wait(100) core.wait() end)
+core.register_fetches("f", function() return "awake" end)""", f'{RETURN}"%[lua.f]"')
+    assert world.haproxy or time.monotonic() - began >= 0.7
+    assert world.ask().endswith("awake")
+
+
 @pytest.mark.parametrize("script, message", LOAD_ERRORS, ids=[script for script, _ in LOAD_ERRORS])
 def test_errors_of_loading_have_a_place(world, script, message):
     code, said = world.check(script)

@@ -284,13 +284,27 @@ pub(crate) fn print_message(settings: &ScriptSettings, level: u8, text: &str, ha
 
 fn sleep(call: &ApiCall<'_>, unit_ms: u64) -> ApiResult {
     let count = u64::try_from(call.expect_integer(1)?).unwrap_or(0);
-    call.wait(ScriptWait::Sleep(Duration::from_millis(count.saturating_mul(unit_ms))))
+    let time = Duration::from_millis(count.saturating_mul(unit_ms));
+    if call.host().is_loading.get() {
+        return sleep_while_loading(call, time);
+    }
+    call.wait(ScriptWait::Sleep(time))
+}
+
+/// A wait in the body of a script or in a function of `core.register_init`. The process serves nothing yet, so its thread waits.
+fn sleep_while_loading(call: &ApiCall<'_>, time: Duration) -> ApiResult {
+    std::thread::sleep(time);
+    call.results(0)
 }
 
 /// `core.wait([milliseconds])`: until something wakes the task, as an item of a queue (`Queue.alarm`) or bytes of the client, or for so long.
 fn wait(call: &ApiCall<'_>) -> ApiResult {
     let time = if call.is_nil(1) { None } else { Some(call.expect_integer(1)?) };
     let time = time.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
+    if call.host().is_loading.get() {
+        // Nothing can wake the script, so it waits for its time only.
+        return sleep_while_loading(call, time.unwrap_or_default());
+    }
     call.wait(ScriptWait::Event(time))
 }
 
