@@ -21,7 +21,8 @@ def sent(method="GET", path="/", length="", body=""):
     return [HELLO, f"server: {method} {path} HTTP/1.1\\naccept: */*{length}\\nhost: 127.0.0.1:ORIGIN\\nuser-agent: HAProxy\\n\\n{body}"]
 
 
-# The row's key, what weir does (the lines of the observation), and the reason.
+# The row's key, what weir does (the lines of the observation), and the reason. A key that ends with `[pre-3.1-bug]` is for that value of
+# tune.lua.bool-sample-conversion only.
 DIFFERENCES = {
     "channel: data: another object": (["error: row:1: bad argument #1 to 'data' (Channel expected, got table)"], "the error names the expected class"),
     "channel: data: nothing sent": (["nil"], "the manual defines nil, and HAProxy 3.2 returns it unless the call is the last one of a function"),

@@ -89,8 +89,8 @@ pub(crate) fn new_state(
         late_classes: Default::default(),
         regexes: Default::default(),
         maps: Default::default(),
-        fetch_names: resources.registry.fetches().iter().map(|decl| decl.name).collect(),
-        converter_names: weir_expr::converters::all().iter().map(|row| row.name).collect(),
+        fetches: resources.registry.fetches().iter().map(|decl| (decl.name, decl.args)).collect(),
+        converters: weir_expr::converters::all().iter().map(|row| (row.name, row.args)).collect(),
     };
     let mut state = LuaState::new(world, Arc::clone(&memory.states)).map_err(|error| error.to_string())?;
     for library in ["base", "coroutine"].into_iter().chain(settings.libraries.iter().copied()) {

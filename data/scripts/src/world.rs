@@ -4,9 +4,9 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use weir_expr::Expr;
 use weir_expr::pattern::PatternIndex;
 use weir_expr::pattern::regex::Regex;
+use weir_expr::{ArgSpec, Expr};
 use weir_lua::{LuaHost, LuaReference, LuaState, MemoryBudget};
 use weir_model::ScriptSettings;
 
@@ -63,9 +63,9 @@ pub(crate) struct World {
     pub regexes: [RefCell<RegexCache>; 2],
     /// The maps of `Map.new`, which are only made while the configuration is read.
     pub maps: RefCell<Vec<Arc<PatternIndex>>>,
-    /// The names of fetches and converters, in the order of their methods.
-    pub fetch_names: Vec<&'static str>,
-    pub converter_names: Vec<&'static str>,
+    /// The names of fetches and converters with their arguments, in the order of their methods.
+    pub fetches: Vec<(&'static str, ArgSpec)>,
+    pub converters: Vec<(&'static str, ArgSpec)>,
 }
 
 /// A task that did not start yet.

@@ -487,7 +487,10 @@ impl<'c, H: LuaHost> LuaCall<'c, H> {
     /// If the script is at a place that cannot wait: a fetch, a converter, a comparison of `table.sort`.
     pub fn wait(&self, wait: H::Wait) -> Result<CallEnd, Misuse> {
         if !self.can_wait() {
-            return Err(Misuse::text(CANNOT_WAIT));
+            return Err(match self.shared.limits.runs_coroutine() && !self.is_yieldable() {
+                true => Misuse::bare(ACROSS_C_CALL),
+                false => Misuse::text(CANNOT_WAIT),
+            });
         }
         self.shared.wait.set(Some(wait));
         Ok(CallEnd::Wait)
@@ -506,6 +509,8 @@ impl<H: LuaHost> Drop for Lent<'_, H> {
     }
 }
 
+/// Lua's message of a wait within a function of C that calls the script, as a comparison of `table.sort`.
+const ACROSS_C_CALL: &str = "attempt to yield across a C-call boundary";
 /// The message of a wait in a place that cannot wait.
 pub const CANNOT_WAIT: &str = "attempt to yield from outside a coroutine";
 /// The key of the value that is attached to an object.

@@ -63,6 +63,8 @@ pub(crate) struct RunLimits {
     interrupt: Interrupt,
     /// The coroutine that the driver resumed, or the state itself.
     driven: Cell<Option<RawState>>,
+    /// Whether that is a coroutine.
+    is_coroutine: Cell<bool>,
     /// The instructions of a slice, 0 if only the timer ends it.
     instructions: Cell<c_int>,
     /// Whether the timer was armed within the run.
@@ -83,6 +85,7 @@ impl RunLimits {
             clock: RunClock::new(),
             meter: CostMeter::default(),
             driven: Cell::new(None),
+            is_coroutine: Cell::new(false),
             instructions: Cell::new(0),
             has_whole_slice: Cell::new(false),
             expired: Cell::new(false),
@@ -101,6 +104,7 @@ impl RunLimits {
     /// Begins a run of `raw`. Returns the outer run of the thread, for [`RunLimits::leave`].
     pub(crate) fn enter(&self, raw: RawState, bounds: RunBounds, can_yield: bool) -> Option<RawState> {
         self.driven.set(Some(raw));
+        self.is_coroutine.set(can_yield);
         self.expired.set(false);
         self.interrupted.set(false);
         self.ends_early.set(false);
@@ -141,6 +145,11 @@ impl RunLimits {
     /// Whether the driver resumed this coroutine, or called the state itself.
     pub(crate) fn is_driven(&self, raw: RawState) -> bool {
         self.driven.get() == Some(raw)
+    }
+
+    /// Whether the run is one that can wait, unless a function of C called the script.
+    pub(crate) fn runs_coroutine(&self) -> bool {
+        self.is_coroutine.get()
     }
 
     /// Whether there is a run.

@@ -3,7 +3,7 @@
 use weir_expr::converters;
 use weir_lua::LuaReference;
 
-use super::fetches::{conversion, push_converted, twin_classes, written};
+use super::fetches::{check_arguments, check_names, conversion, push_converted, twin_classes, written};
 use super::values::read_value;
 use super::{ApiCall, ApiResult, on_stream};
 use crate::world::ScriptState;
@@ -23,17 +23,18 @@ fn convert(call: &ApiCall<'_>) -> ApiResult {
             None => return Err(call.wrong_kind(1, "Converters")),
         },
     };
-    let names = &call.host().converter_names;
-    let name = names.get(call.number_of_function() as usize).copied().unwrap_or_default();
+    let (name, arguments) = call.host().converters[call.number_of_function() as usize];
     if call.is_nil(2) {
         return Err(call.wrong_kind(2, "string"));
     }
     let value = read_value(call, 2);
+    check_arguments(call, arguments, 3)?;
     let text = written(call, name, 3)?;
     let conversion = conversion(call, &text, &value)?;
     let keeps = call.host().settings.keeps_booleans == Some(true);
     on_stream(call, number, |target, stack| {
         target.resolve(&mut |visit| conversion.visit_references(visit));
+        check_names(arguments, 3, |visit| conversion.visit_references(visit))?;
         let converted = conversion.run(value, target.context());
         push_converted(stack, converted, is_text, keeps);
         Ok(())

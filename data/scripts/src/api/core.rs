@@ -1,5 +1,6 @@
 //! `core`: registration, messages, waits and dates.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use weir_config::scripts::ServiceKind;
@@ -25,12 +26,12 @@ const FUNCTIONS: &[ApiMember] = &[
     ("register_service", register_service),
     ("register_cli", commands::register),
     ("log", log),
-    ("Debug", |call| write_message(call, 7, 1)),
-    ("Info", |call| write_message(call, 6, 1)),
-    ("Warning", |call| write_message(call, 4, 1)),
-    ("Alert", |call| write_message(call, 1, 1)),
-    ("sleep", |call| sleep(call, 1_000)),
-    ("msleep", |call| sleep(call, 1)),
+    ("Debug", |call| write_one(call, 7, "debug")),
+    ("Info", |call| write_one(call, 6, "info")),
+    ("Warning", |call| write_one(call, 4, "warning")),
+    ("Alert", |call| write_one(call, 1, "alert")),
+    ("sleep", |call| sleep(call, 1_000, "sleep")),
+    ("msleep", |call| sleep(call, 1, "msleep")),
     ("yield", let_others_run),
     ("wait", wait),
     ("done", |call| call.end_run()),
@@ -241,12 +242,20 @@ fn register_task(call: &ApiCall<'_>) -> ApiResult {
 /// The level of a message in an argument.
 pub(super) fn level_of(call: &ApiCall<'_>, index: i32) -> Result<u8, Misuse> {
     let level = call.expect_integer(index)?;
-    u8::try_from(level).ok().filter(|level| *level <= 7).ok_or_else(|| Misuse::text("Invalid loglevel."))
+    let known = u8::try_from(level).ok().filter(|level| *level <= 7);
+    known.ok_or_else(|| Misuse::argument(index, "Invalid loglevel."))
 }
 
 fn log(call: &ApiCall<'_>) -> ApiResult {
+    expect_count(call, 2..=2, "log")?;
     let level = level_of(call, 1)?;
     write_message(call, level, 2)
+}
+
+/// `core.Debug(text)` and the others of one level. `name` is that of messages about the number of arguments.
+fn write_one(call: &ApiCall<'_>, level: u8, name: &str) -> ApiResult {
+    expect_count(call, 1..=1, name)?;
+    write_message(call, level, 1)
 }
 
 fn write_message(call: &ApiCall<'_>, level: u8, index: i32) -> ApiResult {
@@ -258,8 +267,18 @@ fn write_message(call: &ApiCall<'_>, level: u8, index: i32) -> ApiResult {
 /// Logs and prints a message.
 pub(super) fn write_message_of(world: &World, level: u8, text: &str) {
     let World { settings, logger, .. } = world;
-    let has_logger = settings.logs && logger.log(level, text);
+    let has_logger = settings.logs && logger.log(level, &in_one_line(text));
     print_message(settings, level, text, has_logger);
+}
+
+/// A text as a part of a log line: control characters are dots, as in HAProxy. Texts of requests cannot forge another line. So are bytes that
+/// are not UTF-8, which the text has as U+FFFD.
+pub(super) fn in_one_line(text: &str) -> Cow<'_, str> {
+    let is_replaced = |char: char| char.is_control() || char == char::REPLACEMENT_CHARACTER;
+    match text.contains(is_replaced) {
+        true => text.replace(is_replaced, ".").into(),
+        false => text.into(),
+    }
 }
 
 /// Prints a message of a script to the error output, where the settings want it.
@@ -282,7 +301,8 @@ pub(crate) fn print_message(settings: &ScriptSettings, level: u8, text: &str, ha
     weir_sys::standard_error::write(line.as_bytes(), PATIENCE_MS);
 }
 
-fn sleep(call: &ApiCall<'_>, unit_ms: u64) -> ApiResult {
+fn sleep(call: &ApiCall<'_>, unit_ms: u64, name: &str) -> ApiResult {
+    expect_count(call, 1..=1, name)?;
     let count = u64::try_from(call.expect_integer(1)?).unwrap_or(0);
     let time = Duration::from_millis(count.saturating_mul(unit_ms));
     if call.host().is_loading.get() {
@@ -349,7 +369,11 @@ fn now(call: &ApiCall<'_>) -> ApiResult {
 /// `core.tokenize(text, separators [, no_empty])`: the parts of a text.
 fn tokenize(call: &ApiCall<'_>) -> ApiResult {
     let (text, separators) = (call.expect_bytes(1)?, call.expect_bytes(2)?);
-    let skips_empty = call.boolean(3);
+    let skips_empty = match call.kind(3) {
+        LuaKind::None => false,
+        LuaKind::Boolean => call.boolean(3),
+        _ => return Err(Misuse::argument(3, "boolean expected")),
+    };
     call.push_table(4, 0);
     let mut position = 0;
     for part in text.split(|byte| separators.contains(byte)) {

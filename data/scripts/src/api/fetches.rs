@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use weir_expr::expr::script::ScriptConversion;
 use weir_expr::{
-    EvaluationPoints, Expr, ExpressionScope, FetchResult, Location, SampleType, Value, Warnings,
+    ArgKind, ArgSpec, EvaluationPoints, Expr, ExpressionScope, FetchResult, Location, Reference, SampleType,
+    Value, Warnings,
 };
 use weir_lua::{Function, LuaKind, LuaReference, LuaStack, Misuse};
 
@@ -56,13 +57,14 @@ fn fetch(call: &ApiCall<'_>) -> ApiResult {
             None => return Err(call.wrong_kind(1, "Fetches")),
         },
     };
-    let fetches = &call.host().fetch_names;
-    let name = fetches.get(call.number_of_function() as usize).copied().unwrap_or_default();
+    let (name, arguments) = call.host().fetches[call.number_of_function() as usize];
+    check_arguments(call, arguments, 2)?;
     let text = written(call, name, 2)?;
     let expression = expression(call, &text)?;
     let keeps = call.host().settings.keeps_booleans == Some(true);
     on_stream(call, number, |target, stack| {
         target.resolve(&mut |visit| expression.visit_references(visit));
+        check_names(arguments, 2, |visit| expression.visit_references(visit))?;
         let value = match expression.evaluate(target.context()) {
             FetchResult::Sample(sample) => Some(sample.value),
             FetchResult::Missing | FetchResult::Later => None,
@@ -75,6 +77,65 @@ fn fetch(call: &ApiCall<'_>) -> ApiResult {
         Ok(())
     })?;
     call.results(1)
+}
+
+/// Checks the number of the arguments of a fetch or a converter, and those that have to be integers. Argument `first` is the first one. The
+/// messages are those of HAProxy.
+pub(super) fn check_arguments(call: &ApiCall<'_>, spec: ArgSpec, first: i32) -> Result<(), Misuse> {
+    let count = usize::try_from(call.count() - first + 1).unwrap_or(0);
+    let place = |position: usize| first + position as i32;
+    if count > spec.kinds.len() {
+        return Err(Misuse::argument(place(spec.kinds.len()), "Last argument expected"));
+    }
+    // A frontend that is not named is that of the stream.
+    if count < spec.required && spec.kinds[count] != ArgKind::Frontend {
+        return Err(Misuse::argument(place(count), "Mandatory argument expected"));
+    }
+    for (position, kind) in spec.kinds.iter().enumerate().take(count) {
+        let index = place(position);
+        let may_lack = position >= spec.required && call.is_nil(index);
+        if *kind == ArgKind::Int && !may_lack && call.integer(index).is_none() {
+            return Err(Misuse::argument(index, "integer expected"));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the names in the arguments of a fetch or a converter exist.
+pub(super) fn check_names(
+    spec: ArgSpec,
+    first: i32,
+    visit_all: impl FnOnce(&mut dyn FnMut(&Reference)),
+) -> Result<(), Misuse> {
+    let mut missing = None;
+    visit_all(&mut |reference| {
+        if reference.name.is_some() && reference.target().is_none() {
+            let position = spec.kinds.iter().position(|kind| *kind == reference.kind);
+            missing = position
+                .map(|position| (position, reference.kind, reference.name.clone()))
+                .or(missing.take());
+        }
+    });
+    let Some((position, kind, name)) = missing else { return Ok(()) };
+    let text = match kind {
+        ArgKind::Server => "server doesn't exist".into(),
+        ArgKind::Backend => "backend doesn't exist".into(),
+        ArgKind::Frontend => "frontend doesn't exist".into(),
+        ArgKind::Table => "table doesn't exist".into(),
+        _ => format!("unable to find userlist '{}'", name.unwrap_or_default()),
+    };
+    Err(Misuse::argument(first + position as i32, text))
+}
+
+/// The failure of an expression that its parser refused. A check of the arguments has HAProxy's message.
+fn refused(message: &str) -> Misuse {
+    let check = ["invalid args in fetch method '", "invalid args in converter '"]
+        .iter()
+        .find_map(|prefix| message.strip_prefix(prefix)?.split_once("' : "));
+    match check {
+        Some((_, reason)) => Misuse::bare(format!("error in arguments: {reason}")),
+        None => Misuse::text(message.to_owned()),
+    }
 }
 
 /// The text of a fetch or a converter with its arguments, in the form of expressions.
@@ -135,7 +196,7 @@ fn expression(call: &ApiCall<'_>, text: &[u8]) -> Result<Arc<Expr>, Misuse> {
     let world = call.host();
     let mut cache = world.expressions.borrow_mut();
     if let Some(known) = cache.get(text) {
-        return known.clone().map_err(|message| Misuse::text(message.to_string()));
+        return known.clone().map_err(|message| refused(&message));
     }
     let parsed = with_scope(world, |scope| Expr::parse_text(text, scope));
     let parsed = parsed.map(Arc::new).map_err(|error| Arc::from(error.message.as_str()));
@@ -144,7 +205,7 @@ fn expression(call: &ApiCall<'_>, text: &[u8]) -> Result<Arc<Expr>, Misuse> {
         cache.clear();
     }
     cache.insert(text.into(), parsed.clone());
-    parsed.map_err(|message: Arc<str>| Misuse::text(message.to_string()))
+    parsed.map_err(|message: Arc<str>| refused(&message))
 }
 
 /// A converter of a text, for values of a type.
@@ -159,7 +220,7 @@ pub(super) fn conversion(
         _ => SampleType::Str,
     };
     with_scope(call.host(), |scope| ScriptConversion::parse(text, input, scope))
-        .map_err(|error| Misuse::text(error.message))
+        .map_err(|error| refused(&error.message))
 }
 
 /// Pushes the result of a converter.

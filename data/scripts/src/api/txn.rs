@@ -3,7 +3,7 @@
 use weir_expr::{SetCondition, VariableScope};
 use weir_lua::{LuaKind, LuaReference, LuaStack, Misuse};
 
-use super::core::{level_of, write_message_of};
+use super::core::{in_one_line, level_of, write_message_of};
 use super::reply::read_reply;
 use super::values::{push_value, read_value};
 use super::{ApiCall, ApiMember, ApiResult, expect_count, on_stream};
@@ -257,7 +257,7 @@ fn write_log(call: &ApiCall<'_>, level: u8, text: i32) -> ApiResult {
     let text = String::from_utf8_lossy(call.expect_bytes(text)?).into_owned();
     let world = call.host();
     on_stream(call, number, |target, _| {
-        let has_logger = world.settings.logs && target.log(level, &text);
+        let has_logger = world.settings.logs && target.log(level, &in_one_line(&text));
         super::print_message(&world.settings, level, &text, has_logger);
         Ok(())
     })?;

@@ -22,9 +22,13 @@ pub(crate) fn push_value(stack: &LuaStack<'_>, value: &Value<'_>, keeps_booleans
 
 /// Pushes a value as a text. Without a value, the text is empty.
 pub(crate) fn push_text(stack: &LuaStack<'_>, value: Option<Value<'_>>) {
-    match value.and_then(|value| value.cast(SampleType::Str)) {
-        Some(Value::Str(text) | Value::Bin(text) | Value::Method(text)) => stack.push_bytes(&text),
-        _ => stack.push_bytes(b""),
+    match value {
+        // A cast to a text would end at the first zero byte.
+        Some(Value::Str(bytes) | Value::Bin(bytes) | Value::Method(bytes)) => stack.push_bytes(&bytes),
+        value => match value.and_then(|value| value.cast(SampleType::Str)) {
+            Some(Value::Str(text)) => stack.push_bytes(&text),
+            _ => stack.push_bytes(b""),
+        },
     }
 }
 
