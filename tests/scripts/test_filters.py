@@ -136,6 +136,32 @@ def test_a_body_grows_if_its_length_is_announced(world):
         assert origin.requests[1].field("content-length") == "3"
 
 
+def test_a_new_length_is_in_the_head_at_once(world):
+    """`set_body_len` changes the fields for the lines behind it, and for the next filter, which gets that many bytes."""
+    script = SUPPORT + """
+        local function shown(name, txn, message)
+            local fields = message:get_headers()
+            local function of(name) return tostring((fields[name] or {})[0]) end
+            note(name, of("content-length"), of("transfer-encoding"), txn.sf:res_fhdr("content-length"))
+        end
+        define("first", {http_headers = function(self, txn, message)
+                if not message:is_resp() then return end
+                local length = txn:get_var("txn.length")
+                length = tonumber(length) or length
+                note(tostring(message:set_body_len(length)))
+                shown("first", txn, message)
+            end,
+            http_payload = function(self, txn, message) local body = message:is_resp() and message:body()
+                if body and txn:get_var("txn.length") == "3" and #body > 3 then message:remove(3) end end})
+        define("second", {http_headers = function(self, txn, message) if message:is_resp() then shown("second", txn, message) end end})"""
+    with Origin(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello") as origin:
+        filters = "http-request set-var(txn.length) url_param(length)\nfilter lua.first\nfilter lua.second"
+        world.serve(script, backend(origin, filters), global_lines="nbthread 1")
+        assert curl(world, path="/?length=3") == (200, b"hel")
+        assert curl(world, path="/?length=chunked") == (200, b"hello")
+        assert notes_of(world) == ["true", "first 3 nil 3", "second 3 nil 3", "true", "first nil chunked ", "second nil chunked "]
+
+
 def test_a_body_that_breaks_its_announced_length_ends_the_message(world):
     script = SUPPORT + 'define("grow", {http_payload = function(self, txn, message) if not message:is_resp() then message:append("more") end end})'
     with Origin(echo) as origin:

@@ -98,7 +98,7 @@ impl LengthChange {
 pub struct HeadContext<'m> {
     /// The request of a response, as edited by rules.
     pub request: Option<&'m Message>,
-    /// Size of the payload, if it is announced or if all of it was received. 0 for a message without a body.
+    /// Size of the payload, if it is announced or if all of it was received, as previous filters change it. 0 for a message without a body.
     pub length: Option<u64>,
     /// Whether the message marks the end of the body. Otherwise the body ends with the connection, or is a tunnel.
     pub is_delimited: bool,
@@ -303,7 +303,12 @@ impl FilterChain {
     ) -> Result<HeadPassage, Failed> {
         let PassedHead { stages, mut length } = std::mem::take(&mut self.head);
         for (at, stage) in self.stages.iter_mut().enumerate().skip(stages) {
-            let change = stage.filter.head(head, context)?;
+            let expected = match length {
+                LengthChange::None => context.length,
+                LengthChange::Unknown => None,
+                LengthChange::To(length) => Some(length),
+            };
+            let change = stage.filter.head(head, &HeadContext { length: expected, ..*context })?;
             if stage.filter.awaits_stream() {
                 self.head = PassedHead { stages: at, length };
                 return Ok(HeadPassage::AwaitsStream);

@@ -214,7 +214,7 @@ fn field_value<'c>(call: &'c ApiCall<'_>, index: i32) -> Result<&'c [u8], Misuse
     }
 }
 
-fn no_room(_: NoRoom) -> Misuse {
+pub(super) fn no_room(_: NoRoom) -> Misuse {
     Misuse::text("the head of the message would be too large")
 }
 

@@ -1,5 +1,6 @@
 //! `HTTPMessage`: the message that a function of a filter sees.
 
+use weir_http::KnownName;
 use weir_lua::{LuaKind, Misuse};
 
 use super::channel::{self, ChannelObject, read_part};
@@ -174,12 +175,30 @@ fn set_length(call: &ApiCall<'_>) -> ApiResult {
             })?)
         }
     };
-    on_turn(call, |turn, _| match turn.sees_head {
+    let side = on_turn(call, |turn, side| match turn.sees_head {
         true => {
             turn.length = Some(length);
-            Ok(())
+            Ok(side)
         }
         false => Err(Misuse::text("the length of a body is announced with its head, in 'http_headers'")),
     })?;
-    call.results(0)
+    announce(call, side, length)?;
+    call.push_boolean(true);
+    call.results(1)
+}
+
+/// Replaces the fields that announce the length of a body. This script and the next filters see them at once; the stream writes them again before
+/// it sends the head.
+fn announce(call: &ApiCall<'_>, side: ScriptSide, length: NewLength) -> Result<(), Misuse> {
+    let message = ChannelObject::of_message(call, 1)?;
+    on_stream(call, message.number, |target, _| {
+        let (head, _) = head(target, side)?;
+        head.remove_known(KnownName::ContentLength);
+        head.remove_known(KnownName::TransferEncoding);
+        let added = match length {
+            NewLength::Unknown => head.add(b"transfer-encoding", b"chunked"),
+            NewLength::Known(length) => head.add(b"content-length", length.to_string().as_bytes()),
+        };
+        added.map_err(http::no_room)
+    })
 }

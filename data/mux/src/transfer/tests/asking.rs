@@ -131,6 +131,34 @@ fn a_filter_that_accepts_more_is_woken_without_bytes() {
     assert!(bench.filtered.chain.wakes_at().is_never());
 }
 
+/// Changes the length of each body, and notes the one before.
+struct Measuring {
+    before: Rc<Cell<Option<u64>>>,
+    change: LengthChange,
+}
+
+impl Filter for Measuring {
+    fn head(&mut self, _: &mut Message, context: &HeadContext<'_>) -> Result<LengthChange, Failed> {
+        self.before.set(context.length);
+        Ok(self.change)
+    }
+}
+
+#[test]
+fn later_filters_see_the_length_that_earlier_ones_left() {
+    use LengthChange::{None, To, Unknown};
+    for (change, seen) in [(None, Some(5)), (To(7), Some(7)), (Unknown, Option::None)] {
+        let (mut bench, before) = (Bench::new(), Rc::new(Cell::new(Option::None)));
+        for change in [change, None] {
+            bench.filtered.chain.push(Box::new(Measuring { before: Rc::clone(&before), change }));
+        }
+        let (mut message, now) = (Message::new(10), Tick::from_ms(bench.now));
+        let context = HeadContext { request: Option::None, length: Some(5), is_delimited: true, now };
+        assert_eq!(bench.filtered.chain.head(&mut message, &context, false), Ok(HeadPassage::Passed(change)));
+        assert_eq!(before.get(), seen);
+    }
+}
+
 #[test]
 fn a_head_waits_at_the_filter_that_asks() {
     let (mut bench, state) = asking();
