@@ -162,6 +162,18 @@ def test_a_new_length_is_in_the_head_at_once(world):
         assert notes_of(world) == ["true", "first 3 nil 3", "second 3 nil 3", "true", "first nil chunked ", "second nil chunked "]
 
 
+def test_two_filters_see_the_end_with_the_last_bytes(world):
+    """The second one does not get a call for the end alone."""
+    with Origin(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello") as origin:
+        world.serve(SUPPORT + NOTED, f"filter lua.noted front\nfilter lua.noted back\n{backend(origin)}", global_lines="nbthread 1")
+        with socket.create_connection(("127.0.0.1", world.port), 8) as client:
+            client.sendall(b"POST /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello")
+            assert read_all(client).endswith(b"hello")
+        calls = [line for line in notes_of(world) if "http_payload" in line]
+        # HAProxy calls them for the request of the notes, too.
+        assert calls[:4] == [f"{name} http_payload {way}" for way in ("req", "res") for name in ("front", "back")]
+
+
 def test_a_body_that_breaks_its_announced_length_ends_the_message(world):
     script = SUPPORT + 'define("grow", {http_payload = function(self, txn, message) if not message:is_resp() then message:append("more") end end})'
     with Origin(echo) as origin:

@@ -217,6 +217,8 @@ struct FilterStage {
     is_fresh: bool,
     /// The filter needed its stream when it was last called.
     asked: bool,
+    /// The filter took the last bytes of the body, with [`More::Never`].
+    has_last: bool,
     life: Life,
 }
 
@@ -238,6 +240,7 @@ impl FilterStage {
             puts_out_more: false,
             is_fresh: false,
             asked: false,
+            has_last: false,
             life: Life::Payload,
         }
     }
@@ -253,6 +256,7 @@ impl FilterStage {
         self.puts_out_more = false;
         self.is_fresh = false;
         self.asked = false;
+        self.has_last = false;
         self.life = Life::Payload;
     }
 }
@@ -448,7 +452,9 @@ impl FilterChain {
             if stage.life != Life::Payload || stage.held.is_empty() && !stage.puts_out_more && !goes_on {
                 continue;
             }
-            let last = self.stages[..at].iter().all(|stage| stage.life == Life::Ended) && at > 0;
+            // A filter that its stream called learns the end with the output of that call, so that the next filter gets both at once.
+            let last =
+                stage.has_last || at > 0 && self.stages[..at].iter().all(|stage| stage.life == Life::Ended);
             self.show(at, b"", last, now, out)?;
             if self.is_blocked(at) {
                 return Ok(());
@@ -498,6 +504,7 @@ impl FilterChain {
         };
         let count = passed.count;
         stage.until = passed.until;
+        stage.has_last |= last && count == shown.len();
         stage.asked = stage.filter.awaits_stream();
         stage.puts_out_more = count == shown.len() && !passed.until.is_never();
         let on = if passed.replaced { &replacement.0[..] } else { &shown[..count] };

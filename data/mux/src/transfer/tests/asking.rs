@@ -1,6 +1,6 @@
 //! Filters that need their stream: nothing reaches them meanwhile, and nothing passes them.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use super::*;
 
@@ -129,6 +129,23 @@ fn a_filter_that_accepts_more_is_woken_without_bytes() {
     feed(&mut bench, b"", false);
     assert_eq!(state.asked.get(), 2);
     assert!(bench.filtered.chain.wakes_at().is_never());
+}
+
+#[test]
+fn the_filter_behind_one_that_asks_gets_the_end_with_the_last_bytes() {
+    let (state, seen) = (Rc::<AskingState>::default(), Rc::<RefCell<Vec<(Vec<u8>, More)>>>::default());
+    let mut bench = Bench::new();
+    bench.filtered.chain.push(Box::new(Asking { state: Rc::clone(&state), ..Asking::default() }));
+    let calls = Rc::clone(&seen);
+    let mut bench = bench.with("next", move |bytes: &[u8], more, _, _: &mut FilterOutput<'_>| {
+        calls.borrow_mut().push((bytes.to_vec(), more));
+        Passed::all(bytes)
+    });
+    for (bytes, last) in [(&b"abc"[..], false), (b"", false), (b"de", true), (b"", true)] {
+        feed(&mut bench, bytes, last);
+        state.asks.set(false);
+    }
+    assert_eq!(*seen.borrow(), [(b"abc".to_vec(), More::Comes), (b"de".to_vec(), More::Never)]);
 }
 
 /// Changes the length of each body, and notes the one before.
