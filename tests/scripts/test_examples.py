@@ -13,6 +13,7 @@ import time
 
 import pytest
 
+from checks.test_mails import MailServer
 from language.test_examples import EXAMPLES, configuration, get, trusting, web_server
 from lib.origin import Origin, Server
 from lib.program import ask, free_port, run, wait_until
@@ -548,9 +549,35 @@ frontend f
     assert done.stdout.decode().split("\1") == [expected or "invalid" for _, expected in DECODED]
 
 
+# Mails about servers.
+
+def test_mail(start, port, example):
+    """All mail servers get a mail of each change, also where one of them is dead or silent. The built-in mails stay away."""
+    (apps, _), first, second = two_apps(), MailServer(), MailServer()
+    text = example("mail", {**behind(port, *apps), "192.0.2.25:25": f"127.0.0.1:{first.port}", "192.0.2.26:25": f"127.0.0.1:{second.port}", "mail 10s": "mail 1s"})
+    start(text.replace(" check\n", " check inter 1s fall 1 rise 1\n"), port)
+    apps[0].statuses["/health"] = 503
+    for server in (first, second):
+        server.wait_for("Server app/app1 is DOWN")
+    mail = next(mail for mail in first.mails if "app/app1 is DOWN" in mail)
+    expected = "HELO proxy.example.com\r\nMAIL FROM:<weir@example.com>\r\nRCPT TO:<operators@example.com>\r\nDATA\r\n" \
+        r"From: weir@example.com\r\nTo: operators@example.com\r\nSubject: \[weir\] Server app/app1 is DOWN\r\n" \
+        r"Date: (Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d \+0000\r\n\r\n" \
+        r"Server app/app1 is DOWN\.\r\n\r\nBefore: UP\r\n(Cause: [^\r\n]+\r\n)?Check: Layer7 wrong status, code 503\r\nDuration: \d+ ms\r\n\.\r\nQUIT\r\n"
+    assert re.fullmatch(expected, mail), mail
+    second.cut()
+    apps[0].statuses["/health"] = 200
+    first.wait_for("Server app/app1 is UP")
+    second.serve = lambda connection: connection.recv(1)
+    second.listen()
+    apps[1].statuses["/health"] = 503
+    first.wait_for("Server app/app2 is DOWN")
+    assert not any("HAProxy" in mail for mail in first.mails + second.mails)
+
+
 def test_every_example_has_a_test_and_a_script():
     """Each configuration of the folder is tested, and has its script."""
     source = open(__file__).read()
     names = {name.removesuffix(".cfg") for name in os.listdir(LUA) if name.endswith(".cfg")}
-    assert len(names) == 10 and {name.removesuffix(".lua") for name in os.listdir(LUA) if name.endswith(".lua")} == names | {"json"}
+    assert len(names) == 11 and {name.removesuffix(".lua") for name in os.listdir(LUA) if name.endswith(".lua")} == names | {"json"}
     assert [name for name in names if f'example("{name}"' not in source] == []
