@@ -36,9 +36,7 @@ use weir_model::{Action, ActionArguments, ActionFacts, RulesetKind, Visit};
 pub use self::answers::services;
 pub(crate) use self::connection::ExpectProxy;
 pub(crate) use self::headers::EarlyHint;
-pub(crate) use self::script::target::{
-    reserve as reserve_scripts, script_converter, script_fetch, uses_shared_state,
-};
+pub(crate) use self::script::target::{script_converter, script_fetch};
 
 use crate::ending::During;
 use crate::instance::Proxy;

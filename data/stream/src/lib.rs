@@ -51,6 +51,7 @@ pub mod recycle;
 mod refusals;
 mod relay;
 mod reply;
+mod reservation;
 mod rules;
 pub mod server;
 pub mod session;

@@ -14,10 +14,10 @@ use weir_model::password::Verification;
 use weir_model::{Action, Rule, UsedUserlists};
 use weir_sched::Class;
 
-use crate::actions;
 use crate::deadlines::{Waits, While};
 use crate::drive::DriveStep;
 use crate::ending::{By, During};
+use crate::reservation;
 use crate::stream::password_verdicts::{KEPT_VERDICTS, PasswordQuestion};
 use crate::stream::{PhaseResult, ProxySide, Stream, StreamError};
 use weir_vocabulary::fetch::auth;
@@ -71,14 +71,14 @@ pub(crate) async fn settle(stream: &mut Stream, rule: &Rule, mut at: Suspension)
     for _ in 0..KEPT_VERDICTS {
         let awaits_scripts = std::mem::take(&mut stream.rules.awaits_scripts);
         if awaits_scripts {
-            actions::reserve_scripts(stream).await?;
+            reservation::reserve(stream).await?;
         } else {
             let Some(question) = stream.captures.passwords_mut().take_pending() else { break };
             answer(stream, question).await?;
         }
         let applies = resume(stream, rule, at);
         if awaits_scripts {
-            weir_scripts::release_reservation();
+            reservation::end(true);
         }
         match applies {
             Ok(applies) => return Ok(applies),

@@ -9,6 +9,7 @@ use crate::actions::{self, ActionResult, EarlyHint, RuleContext, Verdict};
 use crate::ending::{By, During};
 use crate::instance::Proxy;
 use crate::passwords;
+use crate::reservation;
 use crate::stream::rule_state::{RuleKey, RuleList};
 use crate::stream::{PhaseResult, ProxySide, Stream, StreamError};
 
@@ -76,7 +77,7 @@ impl Stream {
     ) -> ActionResult<'s> {
         let is_scripted = !proxy.scripted.in_action(kind, key.position).is_empty();
         let begun = actions::run(action, self, RuleContext { kind, proxy, key });
-        end_reservation(is_scripted);
+        reservation::end(is_scripted);
         begun
     }
 
@@ -137,19 +138,11 @@ fn prepare_action<'s>(
         if proxy.used_userlists.in_actions {
             passwords::verify_for_action(stream, action).await?;
         }
-        if actions::uses_shared_state(stream, proxy.scripted.in_action(kind, position)) {
-            actions::reserve_scripts(stream).await?;
+        if reservation::is_needed(stream, proxy.scripted.in_action(kind, position)) {
+            reservation::reserve(stream).await?;
         }
         Ok(())
     })
-}
-
-/// Gives the shared state of scripts back, behind a rule that reserved it.
-#[inline]
-pub(crate) fn end_reservation(is_scripted: bool) {
-    if is_scripted {
-        weir_scripts::release_reservation();
-    }
 }
 
 fn key(side: ProxySide, kind: RulesetKind, position: u32) -> RuleKey {

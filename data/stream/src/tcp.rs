@@ -14,7 +14,7 @@ use crate::http::FirstByteWait;
 use crate::instance::Proxy;
 use crate::multiplexed;
 use crate::passwords;
-use crate::rules::end_reservation;
+use crate::reservation;
 use crate::stream::log_record::LogState;
 use crate::stream::phases::TcpPhase;
 use crate::stream::{PhaseResult, ProxySide, Stream, StreamError};
@@ -122,7 +122,7 @@ impl TcpPhase {
         }
         let is_scripted = self.stream.request_phase().reserve_for_routing(ProxySide::Frontend).await?;
         let chosen = self.stream.request_phase().choose_backend();
-        end_reservation(is_scripted);
+        reservation::end(is_scripted);
         let backend = chosen?;
         if backend.is_http() {
             return self.until_http();
@@ -149,7 +149,9 @@ impl TcpPhase {
             self.stream.inspection().response_content_rules().await?;
             channel::settle(&mut self.stream);
         }
-        self.stream.tracking_mut().remember_server_by_response();
+        if let Some(wait) = self.stream.tracking_mut().remember_server_by_response() {
+            wait.await?;
+        }
         self.stream.relay_phase().relay().await.map(|()| TcpProgress::Wholly)
     }
 }

@@ -13,6 +13,7 @@ use super::proxy::{Proxy, Settings};
 use super::reply::{ErrorReply, Reply, ReplyContent};
 use super::rules::{Rule, RulesetKind, Rulesets};
 use super::server::ServerSettings;
+use super::table::StickKind;
 use super::visit::Visit;
 
 /// The lists of users in a proxy's expressions, by the time of evaluation. Verifying a password may be costly. An expression that cannot
@@ -36,6 +37,11 @@ pub struct ScriptedExpressions {
     actions: Box<[(RulesetKind, Box<[ScriptNumbers]>)]>,
     /// Those of redirects and of the choice of the backend.
     pub in_routing: ScriptNumbers,
+    /// Those of the choice of a server: `use-server`, `stick match` and `stick store-request`, `force-persist` and `ignore-persist`,
+    /// `balance hash`.
+    pub in_assignment: ScriptNumbers,
+    /// Those of `stick store-response`.
+    pub in_storing: ScriptNumbers,
 }
 
 /// The names of functions, each once.
@@ -70,8 +76,38 @@ impl Proxy {
                 rule.redirect.visit_references(visit);
                 rule.condition.iter().for_each(|condition| condition.visit_all_references(visit));
             }
+            self.force_switch.iter().for_each(|condition| condition.visit_all_references(visit));
         });
-        ScriptedExpressions { actions: RulesetKind::ALL.iter().filter_map(scripted).collect(), in_routing }
+        ScriptedExpressions {
+            actions: RulesetKind::ALL.iter().filter_map(scripted).collect(),
+            in_routing,
+            in_assignment: scripts(|visit| self.visit_references_of_assignment(visit)),
+            in_storing: scripts(|visit| self.visit_references_of_sticking(visit, true)),
+        }
+    }
+
+    /// Visits the references in the choice of a server.
+    fn visit_references_of_assignment(&self, visit: Visit<'_>) {
+        for rule in &self.use_server {
+            if let ServerTarget::Dynamic(format) = &rule.target {
+                format.visit_references(visit);
+            }
+            rule.condition.iter().for_each(|condition| condition.visit_all_references(visit));
+        }
+        self.persist_rules.iter().for_each(|rule| rule.condition.visit_all_references(visit));
+        self.visit_references_of_sticking(visit, false);
+        if let BalanceArgument::Expression(expression) = &self.settings.balance.argument {
+            expression.visit_references(visit);
+        }
+    }
+
+    /// Visits the references in the stick rules for responses, or in those for requests.
+    fn visit_references_of_sticking(&self, visit: Visit<'_>, in_response: bool) {
+        let rules = self.stick_rules.iter();
+        for rule in rules.filter(|rule| (rule.kind == StickKind::StoreResponse) == in_response) {
+            rule.key.visit_references(visit);
+            rule.condition.iter().for_each(|condition| condition.visit_all_references(visit));
+        }
     }
 
     /// The lists of users in the proxy's expressions.

@@ -16,7 +16,9 @@ impl ResponsePhase {
         self.begin_response_rules();
         self.stream.log_line().capture_response();
         self.stream.inspection().response_content_rules().await?;
-        self.stream.tracking_mut().remember_server_by_response();
+        if let Some(wait) = self.stream.tracking_mut().remember_server_by_response() {
+            wait.await?;
+        }
         if engines::has_events(&self.stream, &[SpoeEvent::HttpResponse]) {
             PooledFuture::new(self.stream.engine_phase().raise(&[SpoeEvent::HttpResponse])).await?;
         }

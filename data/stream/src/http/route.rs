@@ -5,14 +5,14 @@ use weir_http::Method;
 use weir_model::BackendTarget;
 use weir_model::RulesetKind;
 
-use crate::actions;
 use crate::counters::CountedEvent;
 use crate::ending::{By, During, Ending};
 use crate::fastcgi;
 use crate::http::request::target_as;
 use crate::instance::{Proxy, ProxyRef};
 use crate::passwords;
-use crate::rules::{RulesetResult, end_reservation};
+use crate::reservation;
+use crate::rules::RulesetResult;
 use crate::stream::engines;
 use crate::stream::phases::RequestPhase;
 use crate::stream::rule_state::{RuleKey, RuleList};
@@ -95,7 +95,7 @@ impl RequestPhase {
         }
         let is_scripted = self.reserve_for_routing(side).await?;
         let redirected = redirect_lines(&mut self.stream, side);
-        end_reservation(is_scripted);
+        reservation::end(is_scripted);
         redirected
     }
 
@@ -103,16 +103,16 @@ impl RequestPhase {
     pub(super) async fn route_in_turn(&mut self) -> PhaseResult {
         let is_scripted = self.reserve_for_routing(ProxySide::Frontend).await?;
         let routed = self.route();
-        end_reservation(is_scripted);
+        reservation::end(is_scripted);
         routed
     }
 
     /// Reserves the shared state of scripts, if redirects or the choice of a backend use it. Returns whether they do.
     pub(crate) async fn reserve_for_routing(&mut self, side: ProxySide) -> PhaseResult<bool> {
         let functions = &self.stream.proxy(side).scripted.in_routing;
-        let is_scripted = actions::uses_shared_state(&self.stream, functions);
+        let is_scripted = reservation::is_needed(&self.stream, functions);
         if is_scripted {
-            actions::reserve_scripts(&mut self.stream).await?;
+            reservation::reserve(&mut self.stream).await?;
         }
         Ok(is_scripted)
     }

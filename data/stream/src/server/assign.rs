@@ -10,6 +10,7 @@ use crate::counters::CountedEvent;
 use crate::deadlines::{Waits, While};
 use crate::drive::DriveStep;
 use crate::ending::{By, During, Ending};
+use crate::reservation;
 use crate::server::key;
 use crate::stream::choice::Designation;
 use crate::stream::phases::ChoicePhase;
@@ -40,17 +41,48 @@ impl ChoicePhase {
 
     /// Gets a slot of a server, preferring any other server to `avoid`.
     pub(super) async fn assign_avoiding(&mut self, avoid: Option<ServerKey>) -> PhaseResult {
-        let designated = if avoid.is_none() { self.designated_server() } else { None };
-        let mut search = ServerSearch { avoid, designated, queue: None, during: None };
+        // In a block of its own: its waits would take memory for the lifetime of every stream.
+        if reservation::is_needed(&self.stream, &self.stream.backend.scripted.in_assignment) {
+            return PooledFuture::new(self.assign_with_scripts(avoid)).await;
+        }
+        let mut search = self.begin_search(avoid);
         loop {
             let Some(wait) = self.look_for_server(&mut search)? else { return Ok(()) };
             let lease = wait.await?;
             if let Some(lease) = lease {
                 return self.leased(lease);
             }
-            search.designated = None;
-            self.leave_server(search.queue);
+            self.search_again(&mut search);
         }
+    }
+
+    /// [`assign_avoiding`](Self::assign_avoiding), with the state of scripts that the rules or the key of the backend use. A wait gives the
+    /// state back.
+    async fn assign_with_scripts(&mut self, avoid: Option<ServerKey>) -> PhaseResult {
+        reservation::reserve(&mut self.stream).await?;
+        let mut search = self.begin_search(avoid);
+        loop {
+            let looked = self.look_for_server(&mut search);
+            reservation::end(true);
+            let Some(wait) = looked? else { return Ok(()) };
+            let lease = wait.await?;
+            if let Some(lease) = lease {
+                return self.leased(lease);
+            }
+            self.search_again(&mut search);
+            reservation::reserve(&mut self.stream).await?;
+        }
+    }
+
+    fn begin_search(&mut self, avoid: Option<ServerKey>) -> ServerSearch {
+        let designated = if avoid.is_none() { self.designated_server() } else { None };
+        ServerSearch { avoid, designated, queue: None, during: None }
+    }
+
+    /// The server of the queue cannot be used any more.
+    fn search_again(&mut self, search: &mut ServerSearch) {
+        search.designated = None;
+        self.leave_server(search.queue);
     }
 
     /// Takes a slot of a server, or returns the wait for one. Not an async function: its locals would take memory for the lifetime of the

@@ -1,12 +1,14 @@
 //! Persistence by a stick-table: `stick match`, `stick on`, `stick store-request`, `stick store-response` (manual, 4.2).
 
 use weir_backend::{Server, ServerAddress, ServerKey};
-use weir_containers::LocalArc;
+use weir_containers::{LocalArc, PooledFuture};
 use weir_expr::table::{DataType, ServerKeyKind};
 use weir_model::{StickKind, StickRule};
 use weir_tables::{Key, Table};
 
 use crate::instance::Proxy;
+use crate::reservation;
+use crate::stream::PhaseResult;
 use crate::stream::phases::StreamTables;
 use weir_vocabulary::tracked::now_ms;
 
@@ -99,12 +101,23 @@ impl StreamTables {
         }
     }
 
-    /// `stick store-response`: stores keys of the response with its server.
+    /// `stick store-response`: stores keys of the response with its server. Returns the wait for the state of scripts, if its rules use one.
     #[inline]
-    pub(crate) fn remember_server_by_response(&mut self) {
+    pub(crate) fn remember_server_by_response(&mut self) -> Option<PooledFuture<'_, PhaseResult>> {
+        if reservation::is_needed(&self.stream, &self.stream.backend.scripted.in_storing) {
+            return Some(PooledFuture::new(self.store_with_scripts()));
+        }
         if !self.stream.backend.config.stick_rules.is_empty() {
             self.store_by_response();
         }
+        None
+    }
+
+    async fn store_with_scripts(&mut self) -> PhaseResult {
+        reservation::reserve(&mut self.stream).await?;
+        self.store_by_response();
+        reservation::end(true);
+        Ok(())
     }
 
     #[cold]

@@ -4,7 +4,6 @@ use std::any::Any;
 use std::sync::Arc;
 
 use weir_backend::Priority;
-use weir_containers::PooledFuture;
 use weir_events::Level;
 use weir_expr::pattern::regex::Regex;
 use weir_expr::{ArgKind, Args, Context, FetchResult, ScriptName, Value};
@@ -13,7 +12,7 @@ use weir_net::ReceiveOutcome;
 use weir_sched::Tick;
 use weir_scripts::{
     FilterTurn, FunctionKind, RequestLinePart, ScriptReply, ScriptResult, ScriptRun, ScriptSide, ScriptStep,
-    ScriptTarget, Scripts, StreamSetting, Turn, VisitAll,
+    ScriptTarget, Scripts, StreamSetting, VisitAll,
 };
 
 use super::channel::{ChannelWait, relay_meanwhile};
@@ -49,32 +48,6 @@ pub(crate) fn script_converter(
     args: &Args,
 ) -> Option<Value<'static>> {
     scripts(stream)?.convert(weir_sched::worker_index(), name, value, args, stream)
-}
-
-/// Whether these fetches and converters of scripts run in the shared state.
-#[inline]
-pub(crate) fn uses_shared_state(stream: &Stream, names: &[ScriptName]) -> bool {
-    let uses = |scripts: Arc<Scripts>| scripts.uses_shared_state(weir_sched::worker_index(), names);
-    !names.is_empty() && scripts(stream).is_some_and(uses)
-}
-
-/// Reserves the shared state of the scripts for the expressions that follow, until [`weir_scripts::release_reservation`]. Call that before any
-/// wait.
-#[cold]
-pub(crate) fn reserve(stream: &mut Stream) -> PooledFuture<'_, PhaseResult> {
-    PooledFuture::new(async move {
-        let Some(scripts) = scripts(stream) else { return Ok(()) };
-        let mut turn = None;
-        if scripts.reserve(&mut turn) {
-            return Ok(());
-        }
-        let during = stream.phase;
-        drive_withheld(stream, |stream| match scripts.reserve(&mut turn) {
-            true => Ok(DriveStep::Done(())),
-            false => waits_until(stream, Turn::retry_at(), during).map(DriveStep::Wait),
-        })
-        .await
-    })
 }
 
 /// Runs an action of a script. The stream does the waits of the script.
