@@ -19,6 +19,8 @@ pub(crate) struct StateCell {
     pub state: Mutex<Option<Box<ScriptState>>>,
     /// Coroutines of runs that were dropped while another thread held the state.
     orphans: Mutex<Vec<Coroutine>>,
+    /// Whether there are orphans, or values that ended.
+    is_untidy: AtomicBool,
     /// Whether a task will collect its garbage.
     pub collects: AtomicBool,
     /// The functions that scripts registered, once the configuration has been read.
@@ -168,15 +170,28 @@ impl StateCell {
     /// Forgets values and coroutines that ended while other threads had the state.
     fn tidy<'s>(&'s self, state: StateGuard<'s>, bounds: RunBounds) -> Held<'s> {
         let mut state = Held { state: Some(state), turns: &self.turns };
-        let ended = std::mem::take(&mut *lock(&self.ended));
-        for ended in state.host().private.take_ended().into_iter().chain(ended) {
+        for ended in state.host().private.take_ended() {
             state.forget(ended);
         }
-        let orphans = std::mem::take(&mut *lock(&self.orphans));
-        for orphan in orphans {
-            state.end(orphan, bounds);
+        if self.is_untidy.load(Ordering::Acquire) {
+            self.tidy_up(&mut state, bounds);
         }
         state
+    }
+
+    #[cold]
+    fn tidy_up(&self, state: &mut ScriptState, bounds: RunBounds) {
+        self.is_untidy.store(false, Ordering::Release);
+        let ended = std::mem::take(&mut *lock(&self.ended));
+        ended.into_iter().for_each(|ended| state.forget(ended));
+        let orphans = std::mem::take(&mut *lock(&self.orphans));
+        orphans.into_iter().for_each(|orphan| state.end(orphan, bounds));
+    }
+
+    /// Leaves something to the next thread that has the state.
+    fn leave<T>(&self, list: &Mutex<Vec<T>>, left: T) {
+        lock(list).push(left);
+        self.is_untidy.store(true, Ordering::Release);
     }
 
     /// Ends a coroutine, now or by the next thread that has the state.
@@ -187,7 +202,7 @@ impl StateCell {
                     state.end(coroutine, bounds);
                 }
             }
-            Err(_) => lock(&self.orphans).push(coroutine),
+            Err(_) => self.leave(&self.orphans, coroutine),
         }
     }
 
@@ -199,7 +214,7 @@ impl StateCell {
                     state.forget(value);
                 }
             }
-            Err(_) => lock(&self.ended).push(value),
+            Err(_) => self.leave(&self.ended, value),
         }
     }
 }

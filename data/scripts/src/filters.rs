@@ -277,7 +277,7 @@ fn push_arguments(
         ScriptSide::Response => classes.response_channel,
     };
     api::push_txn(stack, classes.txn, number);
-    stack.push_object(message.unwrap_or(channel), number);
+    stack.push_object(message.unwrap_or(channel), number, 0);
 }
 
 /// Whether the script tried to wait.

@@ -1,14 +1,14 @@
 //! Access to the values of a stack: the arguments and results of functions.
 
 mod function;
-mod numbers;
 mod opaque;
+mod parts;
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
 use std::ops::Deref;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 
 use mlua_sys as ffi;
 
@@ -20,8 +20,8 @@ use crate::shared::{LuaHost, LuaReference, Shared};
 
 use function::trampoline;
 pub use function::{CallEnd, Function};
-pub use numbers::ObjectNumbers;
 pub use opaque::{opaque_bytes, push_opaque};
+pub use parts::{ObjectParts, TableMember};
 
 /// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,6 +203,12 @@ impl LuaStack<'_> {
         self.raw.push_value_of_key(table);
     }
 
+    /// The member of the table at `index` with the string at `key` as its name.
+    pub fn member(&self, index: i32, key: i32) -> TableMember<'_> {
+        self.assert_table(index);
+        TableMember { raw: self.raw, table: self.absolute(index), key: self.absolute(key), life: PhantomData }
+    }
+
     /// Pushes an element of the table at `index`, or nil.
     pub fn push_index(&self, index: i32, element: i64) {
         self.assert_table(index);
@@ -266,16 +272,11 @@ impl LuaStack<'_> {
         self.raw.set_metatable(-2);
     }
 
-    /// Pushes an object: a table of a class with a number that scripts cannot change.
-    pub fn push_object(&self, class: LuaReference, number: i64) {
-        self.push_object_for(class, number, 0);
-    }
-
-    /// Pushes an object with room for so many fields. They need no more memory then.
-    pub fn push_object_for(&self, class: LuaReference, number: i64, fields: usize) {
+    /// Pushes an object: a table of a class with a number that scripts cannot change, and room for so many fields. They need no more memory then.
+    pub fn push_object(&self, class: LuaReference, number: i64, fields: usize) {
         self.reserve(3);
         self.raw.push_table(0, 1 + fields);
-        self.numbers(-1).set_first(number);
+        self.parts(-1).set_first(number);
         self.raw.push_element(REGISTRY, i64::from(class.0));
         self.assert_table(-1);
         self.raw.set_metatable(-2);
@@ -283,6 +284,15 @@ impl LuaStack<'_> {
 
     /// The number of an object of the class. `None` for everything else.
     pub fn object(&self, index: i32, class: LuaReference) -> Option<i64> {
+        self.object_of(index, [class]).map(|(_, number)| number)
+    }
+
+    /// The position of an object's class among these, and its number. `None` for everything else.
+    pub fn object_of<const COUNT: usize>(
+        &self,
+        index: i32,
+        classes: [LuaReference; COUNT],
+    ) -> Option<(usize, i64)> {
         if self.raw.kind(index) != ffi::LUA_TTABLE {
             return None;
         }
@@ -290,37 +300,26 @@ impl LuaStack<'_> {
         if !self.raw.push_metatable(index) {
             return None;
         }
-        self.raw.push_element(REGISTRY, i64::from(class.0));
-        let is_same = self.raw.is_equal(-1, -2);
-        self.raw.pop(2);
-        if !is_same {
-            return None;
-        }
-        self.raw.push_by_pointer(index, numbers::first_key());
+        let is_class = |class: &LuaReference| {
+            self.raw.push_element(REGISTRY, i64::from(class.0));
+            let is_same = self.raw.is_equal(-1, -2);
+            self.raw.pop(1);
+            is_same
+        };
+        let position = classes.iter().position(is_class);
+        self.raw.pop(1);
+        let position = position?;
+        self.raw.push_by_pointer(index, parts::first_key());
         let number = self.raw.integer(-1);
         self.raw.pop(1);
-        number
+        Some((position, number?))
     }
 
-    /// The numbers of the object at `index`.
-    pub fn numbers(&self, index: i32) -> ObjectNumbers<'_> {
+    /// The numbers of the object at `index`, and the value that is attached to it.
+    pub fn parts(&self, index: i32) -> ObjectParts<'_> {
         self.assert_table(index);
         self.reserve(1);
-        ObjectNumbers { raw: self.raw, table: self.absolute(index), life: PhantomData }
-    }
-
-    /// Removes the value at the top and attaches it to the object below it. Scripts cannot change it.
-    pub fn attach(&self) {
-        self.assert_table(-2);
-        self.assert_free(1);
-        self.raw.set_by_pointer(-2, ptr::from_ref(&ATTACHED).cast());
-    }
-
-    /// Pushes the value that is attached to the object at `index`, or nil.
-    pub fn push_attached(&self, index: i32) {
-        self.assert_table(index);
-        self.reserve(1);
-        self.raw.push_by_pointer(index, ptr::from_ref(&ATTACHED).cast());
+        ObjectParts { raw: self.raw, table: self.absolute(index), life: PhantomData }
     }
 
     /// Pushes the name of the class of an object (`__name`), or nil.
@@ -513,5 +512,3 @@ impl<H: LuaHost> Drop for Lent<'_, H> {
 const ACROSS_C_CALL: &str = "attempt to yield across a C-call boundary";
 /// The message of a wait in a place that cannot wait.
 pub const CANNOT_WAIT: &str = "attempt to yield from outside a coroutine";
-/// The key of the value that is attached to an object.
-static ATTACHED: u8 = 3;

@@ -36,7 +36,8 @@ mod traceback;
 mod watch;
 
 pub use call::{
-    CANNOT_WAIT, CallEnd, Function, LuaCall, LuaKind, LuaStack, ObjectNumbers, opaque_bytes, push_opaque,
+    CANNOT_WAIT, CallEnd, Function, LuaCall, LuaKind, LuaStack, ObjectParts, TableMember, opaque_bytes,
+    push_opaque,
 };
 pub use costs::{CostKind, CostLine, ScriptCost, ScriptCosts};
 pub use failure::{LuaError, LuaErrorKind, Misuse};

@@ -382,7 +382,7 @@ fn objects_cannot_be_forged() {
     };
     let (class, other) = (class(), class());
     state.with_stack(|stack| {
-        stack.push_object(class, 42);
+        stack.push_object(class, 42, 0);
         assert_eq!((stack.object(-1, class), stack.object(-1, other)), (Some(42), None));
         stack.push_table(0, 0);
         assert_eq!(stack.object(-1, class), None);
@@ -396,7 +396,7 @@ fn objects_cannot_be_forged() {
 #[test]
 fn scripts_do_not_see_the_metatable_of_a_hidden_class() {
     fn make(call: &LuaCall<'_, Counter>) -> Result<CallEnd, Misuse> {
-        call.push_object(*CLASS.get().unwrap(), 42);
+        call.push_object(*CLASS.get().unwrap(), 42, 0);
         call.results(1)
     }
     static CLASS: std::sync::OnceLock<LuaReference> = std::sync::OnceLock::new();
@@ -499,7 +499,7 @@ fn functions_collect_objects_that_nothing_refers_to() {
         stack.keep()
     });
     add(&mut state, "collect", collect);
-    state.with_stack(|stack| (0..10).for_each(|number| stack.push_object(class, number)));
+    state.with_stack(|stack| (0..10).for_each(|number| stack.push_object(class, number, 0)));
     FINALIZED.set(0);
     run(&mut state, "local kept = {} collect()").unwrap();
     assert_eq!(FINALIZED.get(), 10);
@@ -511,11 +511,11 @@ fn objects_have_numbers_that_functions_change() {
     state.with_stack(|stack| {
         stack.push_table(0, 0);
         let class = stack.keep();
-        stack.push_object(class, 42);
-        assert_eq!((stack.object(-1, class), stack.numbers(-1).second()), (Some(42), None));
-        stack.numbers(-1).set_second(5);
-        stack.numbers(-1).set_first(43);
-        assert_eq!((stack.object(1, class), stack.numbers(1).second()), (Some(43), Some(5)));
+        stack.push_object(class, 42, 0);
+        assert_eq!((stack.object(-1, class), stack.parts(-1).second()), (Some(42), None));
+        stack.parts(-1).set_second(5);
+        stack.parts(-1).set_first(43);
+        assert_eq!((stack.object(1, class), stack.parts(1).second()), (Some(43), Some(5)));
         assert_eq!(stack.count(), 1);
     });
 }

@@ -42,16 +42,16 @@ pub(super) const TCP_METHODS: &[ApiMember] = &[
 
 /// Pushes the object of a service of TCP.
 pub(crate) fn push_tcp(stack: &LuaStack<'_>, classes: &Classes, number: i64) {
-    stack.push_object(classes.applet_tcp, number);
+    stack.push_object(classes.applet_tcp, number, 0);
     stack.push_table(0, 1);
-    stack.attach();
+    stack.parts(-2).attach();
 }
 
 /// Pushes the object of a service of HTTP.
 pub(crate) fn push_http(stack: &LuaStack<'_>, classes: &Classes, number: i64) {
-    stack.push_object(classes.applet_http, number);
+    stack.push_object(classes.applet_http, number, 0);
     stack.push_table(0, 4);
-    stack.attach();
+    stack.parts(-2).attach();
     stack.push_table(0, 2);
     stack.set_field(b"response");
 }
@@ -84,7 +84,7 @@ pub(super) fn index(call: &ApiCall<'_>) -> ApiResult {
         _ => None,
     };
     match class {
-        Some(class) => call.push_object(class, number),
+        Some(class) => call.push_object(class, number, 0),
         None if is_http && REQUEST_FIELDS.contains(&name) => {
             on_stream(call, number, |target, stack| {
                 push_request_field(stack, target, name);
@@ -175,7 +175,7 @@ fn send_http(call: &ApiCall<'_>) -> ApiResult {
 }
 
 fn has_begun(call: &ApiCall<'_>) -> bool {
-    call.push_attached(1);
+    call.parts(1).push_attached();
     call.push_field(-1, b"begun");
     call.boolean(-1)
 }
@@ -190,7 +190,7 @@ fn set_status(call: &ApiCall<'_>) -> ApiResult {
         return Err(Misuse::argument(3, "a text without line ends expected"));
     }
     if is_valid {
-        call.push_attached(1);
+        call.parts(1).push_attached();
         call.push_integer(status);
         call.set_field(b"status");
         match reason.filter(|reason| !reason.is_empty()) {
@@ -227,7 +227,7 @@ fn start_response(call: &ApiCall<'_>) -> ApiResult {
     if call.kind(-1) == LuaKind::Table {
         read_headers(call, &mut reply)?;
     }
-    call.push_attached(1);
+    call.parts(1).push_attached();
     call.push_field(-1, b"status");
     reply.status = call.integer(-1).and_then(|status| u16::try_from(status).ok()).unwrap_or(200);
     if reply.status < 200 {
@@ -235,7 +235,7 @@ fn start_response(call: &ApiCall<'_>) -> ApiResult {
     }
     call.push_field(-2, b"reason");
     reply.reason = call.bytes(-1).map(<[u8]>::to_vec);
-    call.push_attached(1);
+    call.parts(1).push_attached();
     call.push_boolean(true);
     call.set_field(b"begun");
     if reply.reason.is_none() {
@@ -246,14 +246,14 @@ fn start_response(call: &ApiCall<'_>) -> ApiResult {
 
 fn private(call: &ApiCall<'_>) -> ApiResult {
     applet(call)?;
-    call.push_attached(1);
+    call.parts(1).push_attached();
     call.push_field(-1, b"private");
     call.results(1)
 }
 
 fn keep_private(call: &ApiCall<'_>) -> ApiResult {
     applet(call)?;
-    call.push_attached(1);
+    call.parts(1).push_attached();
     if call.arguments() > 1 {
         call.push_value(2);
     } else {

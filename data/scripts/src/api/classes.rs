@@ -83,7 +83,7 @@ impl LateClass {
 
     /// Pushes a new object of the class.
     pub(super) fn push(self, call: &ApiCall<'_>, number: i64) {
-        call.push_object(self.made(call).metatable, number);
+        call.push_object(self.made(call).metatable, number, 0);
     }
 
     /// The number of the object in an argument.

@@ -17,7 +17,7 @@ fn add(call: &ApiCall<'_>) -> ApiResult {
     let bytes = LateClass::Concat.number(call, 1)?;
     // A number becomes a text.
     let bytes = bytes.saturating_add(call.expect_bytes(2)?.len() as i64);
-    call.numbers(1).set_first(bytes);
+    call.parts(1).set_first(bytes);
     let last = call.length(1) as i64 + 1;
     call.push_value(1);
     call.push_value(2);

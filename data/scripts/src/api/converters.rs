@@ -3,7 +3,9 @@
 use weir_expr::converters;
 use weir_lua::LuaReference;
 
-use super::fetches::{check_arguments, check_names, conversion, push_converted, twin_classes, written};
+use super::fetches::{
+    check_arguments, check_names, conversion, push_converted, twin_classes, twin_object, written,
+};
 use super::values::read_value;
 use super::{ApiCall, ApiResult, on_stream};
 use crate::world::ScriptState;
@@ -16,13 +18,7 @@ pub(super) fn classes(state: &mut ScriptState) -> [LuaReference; 2] {
 
 fn convert(call: &ApiCall<'_>) -> ApiResult {
     let classes = call.host().classes();
-    let (number, is_text) = match call.object(1, classes.converters) {
-        Some(number) => (number, false),
-        None => match call.object(1, classes.string_converters) {
-            Some(number) => (number, true),
-            None => return Err(call.wrong_kind(1, "Converters")),
-        },
-    };
+    let (number, is_text) = twin_object(call, [classes.converters, classes.string_converters], "Converters")?;
     let (name, arguments) = call.host().converters[call.number_of_function() as usize];
     if call.is_nil(2) {
         return Err(call.wrong_kind(2, "string"));

@@ -43,6 +43,16 @@ pub(super) fn twin_classes(
     })
 }
 
+/// The number of the object of a call, and whether it is of the second one of two classes.
+pub(super) fn twin_object(
+    call: &ApiCall<'_>,
+    classes: [LuaReference; 2],
+    name: &'static str,
+) -> Result<(i64, bool), Misuse> {
+    let found = call.object_of(1, classes).map(|(position, number)| (number, position == 1));
+    found.ok_or_else(|| call.wrong_kind(1, name))
+}
+
 /// The name in scripts of a word of the language.
 pub(super) fn member_name(word: &str) -> String {
     word.replace(['.', '-'], "_")
@@ -50,13 +60,7 @@ pub(super) fn member_name(word: &str) -> String {
 
 fn fetch(call: &ApiCall<'_>) -> ApiResult {
     let classes = call.host().classes();
-    let (number, is_text) = match call.object(1, classes.fetches) {
-        Some(number) => (number, false),
-        None => match call.object(1, classes.string_fetches) {
-            Some(number) => (number, true),
-            None => return Err(call.wrong_kind(1, "Fetches")),
-        },
-    };
+    let (number, is_text) = twin_object(call, [classes.fetches, classes.string_fetches], "Fetches")?;
     let (name, arguments) = call.host().fetches[call.number_of_function() as usize];
     check_arguments(call, arguments, 2)?;
     let text = written(call, name, 2)?;
@@ -140,7 +144,8 @@ fn refused(message: &str) -> Misuse {
 
 /// The text of a fetch or a converter with its arguments, in the form of expressions.
 pub(super) fn written(call: &ApiCall<'_>, name: &str, first: i32) -> Result<Vec<u8>, Misuse> {
-    let mut text = name.as_bytes().to_vec();
+    let mut text = Vec::with_capacity(name.len() + USUAL_ARGUMENTS);
+    text.extend_from_slice(name.as_bytes());
     for index in first..=call.count() {
         text.push(if index == first { b'(' } else { b',' });
         match call.kind(index) {
@@ -237,5 +242,7 @@ pub(super) fn push_converted(
     }
 }
 
+/// The usual length of written arguments, in bytes.
+const USUAL_ARGUMENTS: usize = 40;
 /// Parsed expressions that a state keeps.
 const MAX_EXPRESSIONS: usize = 1_024;

@@ -26,7 +26,7 @@ pub(super) fn new(call: &ApiCall<'_>) -> ApiResult {
     if call.host().is_loading.get() {
         return call.results(0);
     }
-    call.push_object(call.host().classes().httpclient, UNUSED);
+    call.push_object(call.host().classes().httpclient, UNUSED, 0);
     call.results(1)
 }
 
@@ -59,7 +59,7 @@ fn send(call: &ApiCall<'_>, function: &'static str, method: &'static str) -> Api
     let (url, client) = match (url, client) {
         (Some(url), Some(client)) if timeout_ms > 0 => (url, client),
         (url, _) => {
-            call.numbers(1).set_first(USED);
+            call.parts(1).set_first(USED);
             let nowhere = || RequestFailure::NoConnection(Errno::ADDRNOTAVAIL.into());
             push_failure(call, url.map_or_else(nowhere, |_| RequestFailure::NoAnswerInTime));
             return call.results(1);
@@ -70,7 +70,7 @@ fn send(call: &ApiCall<'_>, function: &'static str, method: &'static str) -> Api
     let request = ScriptRequest { method, url, route, fields, body, limits };
     let held = HeldBytes::new(Arc::clone(&call.host().held));
     let end = call.wait(ScriptWait::Job(Box::new(RequestJob::new(client, request, held))))?;
-    call.numbers(1).set_first(USED);
+    call.parts(1).set_first(USED);
     Ok(end)
 }
 

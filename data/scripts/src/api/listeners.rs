@@ -28,7 +28,7 @@ fn element(call: &ApiCall<'_>, name: &[u8]) -> Result<bool, Misuse> {
     match names(call, proxy)?.iter().position(|known| known.as_bytes() == name) {
         Some(position) => {
             LateClass::Listener.push(call, position as i64);
-            call.numbers(-1).set_second(proxy);
+            call.parts(-1).set_second(proxy);
         }
         None => call.push_nil(),
     }
@@ -51,7 +51,7 @@ pub(super) fn name_of(call: &ApiCall<'_>, proxy: i64, position: i64) -> Result<O
 fn statistics(call: &ApiCall<'_>) -> ApiResult {
     let position = LateClass::Listener.number(call, 1)?;
     let (process, proxy) =
-        (process(call)?, call.numbers(1).second().and_then(|proxy| u32::try_from(proxy).ok()));
+        (process(call)?, call.parts(1).second().and_then(|proxy| u32::try_from(proxy).ok()));
     let (Some(proxy), Ok(position)) = (proxy, usize::try_from(position)) else {
         return Err(call.wrong_kind(1, "Listener"));
     };

@@ -48,7 +48,7 @@ fn next(call: &ApiCall<'_>) -> ApiResult {
     call.push_bytes(name.as_bytes());
     class.push(call, key);
     if class != LateClass::Proxy {
-        call.numbers(-1).set_second(proxy);
+        call.parts(-1).set_second(proxy);
     }
     call.results(2)
 }

@@ -61,7 +61,7 @@ pub(super) fn index(call: &ApiCall<'_>) -> ApiResult {
         ScriptSide::Request => classes.request_channel,
         ScriptSide::Response => classes.response_channel,
     };
-    call.push_object(class, message.number);
+    call.push_object(class, message.number, 0);
     // The field stays in the table.
     call.push_value(1);
     call.push_value(-2);

@@ -56,7 +56,7 @@ fn target(call: &ApiCall<'_>) -> Result<(Arc<PatternSet>, Option<u32>), Misuse> 
 
 /// The version that the object in argument 1 prepares.
 fn prepared(call: &ApiCall<'_>) -> Option<u32> {
-    call.numbers(1).second().and_then(|version| u32::try_from(version).ok()).filter(|version| *version > 0)
+    call.parts(1).second().and_then(|version| u32::try_from(version).ok()).filter(|version| *version > 0)
 }
 
 fn name(call: &ApiCall<'_>) -> ApiResult {
@@ -83,14 +83,14 @@ fn prepare(call: &ApiCall<'_>) -> ApiResult {
     if let Some(version) = version {
         set.abandon(version);
     }
-    call.numbers(1).set_second(set.prepare().into());
+    call.parts(1).set_second(set.prepare().into());
     call.results(0)
 }
 
 fn commit(call: &ApiCall<'_>) -> ApiResult {
     let (set, version) = target(call)?;
     let Some(version) = version else { return failed(call, "Nothing to do") };
-    call.numbers(1).set_second(0);
+    call.parts(1).set_second(0);
     ended(call, set.commit(version))
 }
 
@@ -99,7 +99,7 @@ fn give_up(call: &ApiCall<'_>) -> ApiResult {
     if let Some(version) = version {
         set.abandon(version);
     }
-    call.numbers(1).set_second(0);
+    call.parts(1).set_second(0);
     call.results(0)
 }
 

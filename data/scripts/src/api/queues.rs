@@ -19,14 +19,14 @@ pub(super) static CLASS: ClassDecl = ClassDecl::new(
 /// that was added.
 pub(super) fn new(call: &ApiCall<'_>) -> ApiResult {
     LateClass::Queue.push(call, 0);
-    call.numbers(-1).set_second(0);
+    call.parts(-1).set_second(0);
     call.results(1)
 }
 
 /// The last item that was taken, and the last one that was added.
 fn ends(call: &ApiCall<'_>) -> Result<(i64, i64), Misuse> {
     let taken = LateClass::Queue.number(call, 1)?;
-    Ok((taken, call.numbers(1).second().unwrap_or(taken).max(taken)))
+    Ok((taken, call.parts(1).second().unwrap_or(taken).max(taken)))
 }
 
 fn size(call: &ApiCall<'_>) -> ApiResult {
@@ -45,7 +45,7 @@ fn push(call: &ApiCall<'_>) -> ApiResult {
     call.set_index(added + 1);
     call.pop(1);
     // Without memory for the item, the call ends above. Then the queue must not count it.
-    call.numbers(1).set_second(added + 1);
+    call.parts(1).set_second(added + 1);
     if let Some(number) = waiters_of(call) {
         call.host().alarms.borrow_mut().ring(number);
     }
@@ -66,7 +66,7 @@ fn take(call: &ApiCall<'_>) -> Result<bool, Misuse> {
     if taken == added {
         return Ok(false);
     }
-    call.numbers(1).set_first(taken + 1);
+    call.parts(1).set_first(taken + 1);
     call.push_index(1, taken + 1);
     call.push_value(1);
     call.push_nil();
@@ -120,7 +120,7 @@ fn enlist(call: &ApiCall<'_>) {
             let number = world.alarms.borrow_mut().number();
             call.push_value(1);
             call.push_integer(number);
-            call.attach();
+            call.parts(-2).attach();
             call.pop(1);
             number
         }
@@ -131,7 +131,7 @@ fn enlist(call: &ApiCall<'_>) {
 
 /// The number of the waiters of the queue in argument 1. `None` if no run has waited for it.
 fn waiters_of(call: &ApiCall<'_>) -> Option<i64> {
-    call.push_attached(1);
+    call.parts(1).push_attached();
     let number = call.integer(-1);
     call.pop(1);
     number

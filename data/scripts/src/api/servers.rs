@@ -86,7 +86,7 @@ pub(super) fn push_or_nil(call: &ApiCall<'_>, server: Option<ScriptServer>) {
     match server {
         Some(ScriptServer { proxy, key }) => {
             LateClass::Server.push(call, key as i64);
-            call.numbers(-1).set_second(proxy.into());
+            call.parts(-1).set_second(proxy.into());
         }
         None => call.push_nil(),
     }
@@ -95,7 +95,7 @@ pub(super) fn push_or_nil(call: &ApiCall<'_>, server: Option<ScriptServer>) {
 /// The server in argument 1.
 fn key(call: &ApiCall<'_>) -> Result<ScriptServer, Misuse> {
     let key = LateClass::Server.number(call, 1)?;
-    let proxy = call.numbers(1).second().and_then(|proxy| u32::try_from(proxy).ok());
+    let proxy = call.parts(1).second().and_then(|proxy| u32::try_from(proxy).ok());
     let proxy = proxy.ok_or_else(|| call.wrong_kind(1, "Server"))?;
     Ok(ScriptServer { proxy, key: key as u64 })
 }

@@ -48,7 +48,7 @@ pub(super) fn new(call: &ApiCall<'_>) -> ApiResult {
     };
     match opened {
         Ok(number) => {
-            call.push_object(call.host().classes().socket, number.for_object());
+            call.push_object(call.host().classes().socket, number.for_object(), 0);
             call.results(1)
         }
         Err(NoSocket::NoWorker) => call.results(0),

@@ -36,7 +36,7 @@ pub(super) const METHODS: &[ApiMember] = &[
 
 /// Pushes the transaction of a stream. It has room for the fields that most scripts read.
 pub(crate) fn push_txn(stack: &LuaStack<'_>, class: LuaReference, number: i64) {
-    stack.push_object_for(class, number, USUAL_FIELDS);
+    stack.push_object(class, number, USUAL_FIELDS);
 }
 
 /// Such as `sf`, `http` and `f`. With its number, an object has four places.
@@ -51,8 +51,8 @@ pub(super) fn index(call: &ApiCall<'_>) -> ApiResult {
         return call.results(1);
     }
     call.push_reference(classes.txn_methods);
+    call.member(-1, 2).push();
     let name = call.bytes(2).unwrap_or_default();
-    call.push_field(-1, name);
     if !call.is_nil(-1) {
         return call.results(1);
     }
@@ -73,12 +73,10 @@ pub(super) fn index(call: &ApiCall<'_>) -> ApiResult {
         b"res" => classes.response_channel,
         _ => return call.results(1),
     };
-    call.push_object(class, number);
+    call.push_object(class, number, 0);
     // The field stays in the table.
-    call.push_value(1);
-    call.push_value(-2);
-    call.set_field(name);
-    call.push_value(-2);
+    call.push_value(-1);
+    call.member(1, 2).set();
     call.results(1)
 }
 

@@ -27,6 +27,8 @@ pub struct Coroutine {
     pending: c_int,
     /// The outcome of its wait: true with results, false with a text of an error.
     settled: Option<bool>,
+    /// The function returned: nothing of it is left but its results.
+    has_returned: bool,
 }
 
 // SAFETY: it is used only through its state, which is exclusive.
@@ -58,7 +60,8 @@ impl<H: LuaHost> LuaState<H> {
     fn new_coroutine(&mut self) -> Coroutine {
         self.raw.reserve(1);
         let raw = self.raw.push_thread().unwrap_or(self.raw);
-        Coroutine { raw, state: self.id, anchor: self.stack().keep(), pending: 0, settled: None }
+        let anchor = self.stack().keep();
+        Coroutine { raw, state: self.id, anchor, pending: 0, settled: None, has_returned: false }
     }
 
     /// A coroutine of another state has nothing to do here.
@@ -83,7 +86,10 @@ impl<H: LuaHost> LuaState<H> {
         let shared = self.shared();
         shared.settled.set(None);
         match status {
-            ffi::LUA_OK => Resumed::Returned(count),
+            ffi::LUA_OK => {
+                coroutine.has_returned = true;
+                Resumed::Returned(count)
+            }
             ffi::LUA_YIELD if shared.limits.is_interrupted() && shared.limits.is_expired() => {
                 Resumed::Failed(self.timeout(raw))
             }
@@ -160,13 +166,15 @@ impl<H: LuaHost> LuaState<H> {
     /// Ends a coroutine, whatever it does: variables that are to be closed are, within `bounds`.
     pub fn end(&mut self, coroutine: Coroutine, bounds: RunBounds) {
         self.check(&coroutine);
-        let outer = self.enter(coroutine.raw, None, bounds, false);
-        coroutine.raw.close_thread(self.raw);
-        self.leave(outer);
+        if !coroutine.has_returned {
+            let outer = self.enter(coroutine.raw, None, bounds, false);
+            coroutine.raw.close_thread(self.raw);
+            self.leave(outer);
+        }
         coroutine.raw.set_top(0);
         self.collect_after_shortage(bounds);
         if self.spare.len() < MAX_SPARE {
-            self.spare.push(Coroutine { pending: 0, settled: None, ..coroutine });
+            self.spare.push(Coroutine { pending: 0, settled: None, has_returned: false, ..coroutine });
         } else {
             self.forget(coroutine.anchor);
         }
