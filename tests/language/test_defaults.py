@@ -174,6 +174,8 @@ def test_statistics_marked_as_weir_only_are_absent_in_haproxy(binary, folder):
         port = free_port()
         with Program(program, "-f", served(folder, port, "", "server s 127.0.0.1:1")) as running:
             running.ready(port)
+            # HAProxy may listen on the port first.
+            assert wait_until(lambda: os.path.exists(f"{folder.path}/cli"))
             info = {line.split(":")[0] for line in ask(f"{folder.path}/cli", "show info").splitlines() if ":" in line}
             names.append(info | set(ask(f"{folder.path}/cli", "show stat").splitlines()[0].lstrip("# ").split(",")))
         os.remove(f"{folder.path}/cli")

@@ -264,7 +264,9 @@ class World:
         """Writes all files and starts the program."""
         arguments = ["-db", "-f", self.files()]
         self.output = open(f"{self.folder.path}/output", "w+")
-        self.process = subprocess.Popen([self.binary, *arguments], stdin=subprocess.DEVNULL, stdout=self.output, stderr=self.output)
+        # The records are of a program with this home.
+        self.process = subprocess.Popen([self.binary, *arguments], stdin=subprocess.DEVNULL, stdout=self.output, stderr=self.output,
+                                        env=os.environ | {"HOME": "/root"})
         if not wait_until(lambda: connects(self.ports["control"]) or self.process.poll() is not None, 10) or self.process.poll() is not None:
             self.process.kill()
             raise AssertionError(f"does not start: {self.said()}")

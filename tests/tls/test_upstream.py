@@ -393,16 +393,17 @@ def test_log_lines_are_sent_to_servers_over_tls(binary, folder):
             ("ring@r", f"ring r\n    server s 127.0.0.1:{taker.port} {words} sni str(logs.example)"),
             ("backend@l", f"backend l\n    mode log\n    server s 127.0.0.1:{taker.port} {words} sni str(logs.example)")):
         sections = f"frontend f\n    log {target} local0\n    bind 127.0.0.1:@port@\n    {ANSWER.format('x')}\n{section}"
+        # A server may be connected as soon as the program starts.
+        lines.clear()
+        names.clear()
         with World(binary, folder, sections) as world:
-            lines.clear()
-            names.clear()
             for _ in range(50):
                 assert get(world.port)[0] == 200
             assert wait_until(lambda: sum(b"line 200" in line for line in lines) == 50), (target, len(lines))
             assert set(names) == {"logs.example"}, names
+        lines.clear()
+        names.clear()
         with World(binary, folder, sections.replace("logs.example", "other.example")) as world:
-            lines.clear()
-            names.clear()
             assert get(world.port)[0] == 200
             assert wait_until(lambda: names), target
             assert not lines, lines
