@@ -59,6 +59,7 @@ const HOUSE: &[Room] = &[
     room("weir-proxy-protocol", "proto/proxy-protocol", NOTHING, PURE_BELOW),
     room("weir-syslog", "proto/syslog", NOTHING, PURE_BELOW),
     room("weir-dns", "proto/dns", NOTHING, PURE_BELOW),
+    room("weir-acme", "proto/acme", NOTHING, PURE_BELOW),
     room("weir-peers-protocol", "proto/peers-protocol", NOTHING, PURE_BELOW),
     room("weir-spop", "proto/spop", &["weir-peers-protocol"], PURE_BELOW),
     room("weir-fcgi", "proto/fcgi", NOTHING, PURE_BELOW),
