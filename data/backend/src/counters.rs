@@ -133,23 +133,26 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> ObjectCounters<C,
     pub fn events(&self, worker: usize, rate: impl Into<usize>, count: u64, now_ms: u64) {
         let rate = rate.into();
         let counts = &self.block(worker).rates[rate];
-        if !counts.is_counting(self.rate_starts[rate].time(now_ms)) {
-            self.begin_second(counts, rate, now_ms);
+        let mut time = self.rate_starts[rate].time(now_ms);
+        if !counts.is_counting(time) {
+            time = self.begin_second(counts, rate, now_ms);
         }
-        counts.add(u32::try_from(count).unwrap_or(u32::MAX), self.rate_starts[rate].time(now_ms));
+        counts.add(u32::try_from(count).unwrap_or(u32::MAX), time);
     }
 
-    /// A worker counts its first event in a second.
+    /// A worker counts its first event in a second. Returns the time by the seconds of the rate, which may begin now.
     #[cold]
-    fn begin_second(&self, counts: &SecondCounts, rate: usize, now_ms: u64) {
+    fn begin_second(&self, counts: &SecondCounts, rate: usize, now_ms: u64) -> u64 {
         let start = &self.rate_starts[rate];
         let time = start.time(now_ms);
         if self.workers.iter().all(|block| block.rates[rate].rests(time)) {
             start.begin(now_ms);
         }
-        if let Some(ended) = counts.ended_second(start.time(now_ms)) {
+        let time = start.time(now_ms);
+        if let Some(ended) = counts.ended_second(time) {
             self.fold(rate, ended);
         }
+        time
     }
 
     /// Events in the second that ends now.
