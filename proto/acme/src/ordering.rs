@@ -465,21 +465,18 @@ impl Ordering {
                 let directory = Directory::read(&answer.body, secure)?;
                 self.check(&directory)?;
                 self.directory = Some(directory);
-                let next = match (&self.account, self.plan.changes_contact, &self.url) {
-                    (None, ..) => OrderStage::Account,
-                    (Some(_), true, _) => OrderStage::Contact,
-                    (Some(_), false, Some(_)) => OrderStage::Resumed,
-                    (Some(_), false, None) => OrderStage::Order,
+                let next = match (&self.account, self.plan.changes_contact) {
+                    (None, _) => OrderStage::Account,
+                    (Some(_), true) => OrderStage::Contact,
+                    (Some(_), false) => self.order_stage(),
                 };
                 self.enter(next);
             }
             OrderStage::Account => {
                 self.account = Some(self.location(answer)?);
-                self.enter(if self.url.is_some() { OrderStage::Resumed } else { OrderStage::Order });
+                self.enter(self.order_stage());
             }
-            OrderStage::Contact => {
-                self.enter(if self.url.is_some() { OrderStage::Resumed } else { OrderStage::Order })
-            }
+            OrderStage::Contact => self.enter(self.order_stage()),
             OrderStage::Order => {
                 let order = CertificateOrder::read(&answer.body, secure)?;
                 self.url = Some(self.location(answer)?);
@@ -506,6 +503,11 @@ impl Ordering {
             OrderStage::Publish | OrderStage::Csr | OrderStage::Ended => {}
         }
         Ok(())
+    }
+
+    /// The stage after the account: the order that was begun before, or a new one.
+    fn order_stage(&self) -> OrderStage {
+        if self.url.is_some() { OrderStage::Resumed } else { OrderStage::Order }
     }
 
     /// Whether the authority meets the plan.
@@ -579,17 +581,12 @@ impl Ordering {
     fn accept_poll(&mut self, at: usize, answer: &AcmeAnswer) -> Result<(), FailureCause> {
         let authorization = Authorization::read(&answer.body, self.is_secure())?;
         match authorization.status {
-            Status::Pending => self.wait_for_authority(answer),
-            Status::Valid if at + 1 < self.proofs.len() => {
-                self.enter(OrderStage::Poll(at + 1));
-                Ok(())
-            }
-            Status::Valid => {
-                self.enter(OrderStage::PollOrder);
-                Ok(())
-            }
-            _ => Err(unproven(&authorization)),
+            Status::Pending => return self.wait_for_authority(answer),
+            Status::Valid if at + 1 < self.proofs.len() => self.enter(OrderStage::Poll(at + 1)),
+            Status::Valid => self.enter(OrderStage::PollOrder),
+            _ => return Err(unproven(&authorization)),
         }
+        Ok(())
     }
 
     fn accept_order(&mut self, answer: &AcmeAnswer) -> Result<(), FailureCause> {

@@ -8,7 +8,6 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
-use crate::json::encode;
 use crate::ordering::{AcmeAnswer, AcmeRequest};
 
 /// A scripted authority at `https://ca.test`.
@@ -288,9 +287,4 @@ pub fn is_signed(header: &Value, message: &[u8], signature: &[u8]) -> bool {
     };
     let point = [vec![4], number("x"), number("y")].concat();
     UnparsedPublicKey::new(algorithm, point).verify(message, signature).is_ok()
-}
-
-/// The text in base64url, as in tokens.
-pub fn base64url(bytes: &[u8]) -> String {
-    encode(bytes)
 }
